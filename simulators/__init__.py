@@ -1,0 +1,1 @@
+"""Where tools run: applications, environments, users."""

@@ -1,0 +1,1 @@
+"""Live MCP servers as environments: a private process and folder per episode."""

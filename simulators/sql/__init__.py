@@ -1,0 +1,1 @@
+"""The engine of executable applications: SQL is the semantics."""

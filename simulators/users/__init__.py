@@ -1,0 +1,1 @@
+"""Simulated users: scripted voices, and a model."""

@@ -1,0 +1,1 @@
+"""From tool specifications to a dataset, and the floor below it (synth.core)."""

@@ -1,0 +1,1 @@
+"""The floor: data, protocols, errors, storage, models, formats. Imports nothing above it."""

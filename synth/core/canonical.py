@@ -1,0 +1,44 @@
+"""Identity is content: canonical JSON text and the keys hashed from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import orjson
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of `value`: keys sorted, no spaces, UTF-8 kept.
+
+    Raises:
+        ValueError: NaN, infinity, a lone surrogate, or a value JSON cannot hold.
+    """
+    try:
+        # orjson writes NaN as null, so floats take the strict path below when they occur.
+        if not _has_float(value):
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:
+        pass  # integers beyond 64 bits: the standard library writes them
+    try:
+        text = json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+        text.encode()
+    except (TypeError, UnicodeEncodeError) as error:
+        raise ValueError(f"not JSON: {error}") from error
+    return text
+
+
+def _has_float(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_float, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_float, value))
+    return isinstance(value, float)
+
+
+def content_key(value: Any, *, digits: int = 20) -> str:
+    """Hash the canonical JSON of `value` to `digits` hexadecimal characters (4 bits each)."""
+    return hashlib.blake2b(canonical(value).encode(), digest_size=32).hexdigest()[:digits]

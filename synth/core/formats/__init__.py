@@ -1,0 +1,1 @@
+"""The tool-call text of each model family: parse and write."""

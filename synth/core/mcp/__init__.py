@@ -1,0 +1,1 @@
+"""Launching Model Context Protocol servers and reading them within bounds."""

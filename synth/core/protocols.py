@@ -1,0 +1,196 @@
+"""What the parts promise one another. Implementations never import each other, only this."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from synth.core.types import (
+    Blueprint,
+    Diff,
+    Fact,
+    Message,
+    Persona,
+    TaskKind,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """Where tools run. One episode at a time; nothing in it reads wall time or chance.
+
+    A failed call is a `ToolResult` with `ok=False`, never an exception. An exception
+    (`ToolloomError`) means that the environment itself is broken: the episode is no verdict.
+    """
+
+    real: bool
+    """True for a live server or sandbox."""
+
+    async def reset(self, seed: int) -> None:
+        """Start over from the state that `seed` names; same seed, same state, in any process."""
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools on offer."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one call. All of it happens or none of it."""
+
+    async def diff(self) -> Diff:
+        """Return the net change since `reset`."""
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state, counters included."""
+
+    async def restore(self, state: bytes) -> None:
+        """Go back to a snapshot; `diff` still counts from `reset`."""
+
+    async def fork(self) -> Environment:
+        """Return an independent copy of the current state; `diff` of the copy counts from `reset`."""
+
+    async def close(self) -> None:
+        """Give everything back. Harmless when called twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Tool dependency: a result column of `source` can feed `parameter` of `target`."""
+
+    source: str
+    column: str
+    target: str
+    parameter: str
+
+
+class World(Protocol):
+    """One application or live server: gives environments, and goals sampled on their states."""
+
+    name: str
+    category: str
+    real: bool
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Return every tool of the world."""
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Return the tool dependency graph."""
+
+    def kinds(self) -> tuple[TaskKind, ...]:
+        """Return the kinds of task this world can sample."""
+
+    def policy(self) -> str:
+        """Return the policy as the agent reads it (rendered, without any user's data)."""
+
+    def environment(self) -> Environment:
+        """Return a new environment; call `reset` before use."""
+
+    async def blueprint(
+        self, kind: TaskKind, tools: Sequence[str], state_seed: int, rng: random.Random
+    ) -> Blueprint:
+        """Sample a goal of `kind` that the toolset `tools` can reach, execute it, keep the diff.
+
+        Raises:
+            NotSuitable: nothing of that kind here; the reason is one of a few fixed words.
+        """
+
+    async def close(self) -> None:
+        """End warm processes, if any."""
+
+
+# --- players ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """What an agent may see: system prompt first, then everything said and returned."""
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """What a user may see: their own mind, and the words of both sides (no tools, no rubric)."""
+
+    persona: Persona
+    clauses: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    """Everything they know; what is not in the opening is told when asked."""
+    messages: Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a player. `done` is the user's wish to end; the message is still delivered."""
+
+    message: Message
+    done: bool = False
+    usage: Usage | None = None
+
+
+class AgentPlayer(Protocol):
+    """Plays the agent of one episode."""
+
+    who: str
+
+    async def turn(self, view: AgentView) -> Turn:
+        """Return the next assistant message: text for the user, or tool calls."""
+
+
+class UserPlayer(Protocol):
+    """Plays the user of one episode."""
+
+    who: str
+
+    async def turn(self, view: UserView) -> Turn:
+        """Return the next user message; the first turn is the request."""
+
+
+# --- models ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """How tokens are drawn. Part of every row that a model wrote."""
+
+    temperature: float = 0.6
+    top_p: float = 1.0
+    max_tokens: int = 1024
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One request to a model; messages and tools in the OpenAI shape (plain dicts: hot path)."""
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] = ()
+    sampler: Sampler = field(default_factory=Sampler)
+    response_format: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A validated reply. `finish` is the endpoint's word: stop, tool_calls, length, …"""
+
+    message: Message
+    finish: str
+    model: str
+    usage: Usage
+
+
+class LLM(Protocol):
+    """A model behind any door."""
+
+    name: str
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """Return a reply.
+
+        Raises:
+            ModelFailed: no usable reply; never a verdict on the agent.
+        """

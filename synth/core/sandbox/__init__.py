@@ -1,0 +1,1 @@
+"""Confinement of processes that run code of strangers."""

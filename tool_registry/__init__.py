@@ -1,0 +1,1 @@
+"""Specs: crawl, normalise, store, search, browse."""

@@ -1,0 +1,1 @@
+"""Crawler sources, one file each: a plug-in folder."""

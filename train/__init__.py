@@ -1,0 +1,1 @@
+"""What eats the data: SFT, RL, evaluation in the environments."""
