@@ -33,7 +33,7 @@ GENERATORS = frozenset(
         "integer",  # [low, high] or [low, high, step]
         "number",  # [low, high, decimals]
         "date",  # [from, to] in days from the clock -> 2026-03-02
-        "datetime",  # [from, to, minutes] in days from the clock, on a grid of minutes -> …T09:30:00
+        "datetime",  # [from, to, minutes]: days from the clock, on a grid of minutes
         "person",  # full | first | last
         "email",  # name of the column with the person's name
         "phone",  # a pattern such as "+49 30 #######"
@@ -114,7 +114,8 @@ class Parameter(Frozen):
     """The value is new content for that column, made by `generate`."""
     generate: Generator | None = None
     sample: str | None = None
-    """SELECT of one column that goals draw this value from; sees `:user_id` and earlier parameters."""
+    """SELECT of one column that goals draw this value from; sees `:user_id` and earlier
+    parameters."""
     label: str | None = None
     """How a person names it ("new phone number"); default: the name with spaces."""
 

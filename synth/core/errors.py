@@ -11,11 +11,12 @@
     ├── StoreDamaged                 the registry does not open
     ├── DiskFull                     nothing half-written remains
     ├── ServerFailed                 an MCP server exited, hung or answered nonsense
-    ├── ModelFailed                  an endpoint gave no usable reply (infrastructure, never a verdict)
+    ├── ModelFailed                  an endpoint gave no usable reply: never a verdict
     ├── NotSuitable                  no task of that kind can be sampled here (counted, not shown)
     └── TargetMissed                 a budget or target was missed; exit code 3; resumable
 
-What an *agent* may see of a failed call is never an exception: it is a `ToolResult` with `ok=False`.
+What an *agent* may see of a failed call is never an exception: it is a `ToolResult` with
+`ok=False`.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ class DiskFull(ToolloomError):
 class ServerFailed(ToolloomError):
     """An MCP server exited, hung or answered nonsense.
 
-    `outcome` is one word for the ledger: exited, timeout, rpc_error, invalid, install_failed, oversize.
+    `outcome` is one word for the ledger: exited, timeout, rpc_error, invalid, install_failed,
+    oversize.
     """
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", outcome: str) -> None:

@@ -50,7 +50,7 @@ class Environment(Protocol):
         """Go back to a snapshot; `diff` still counts from `reset`."""
 
     async def fork(self) -> Environment:
-        """Return an independent copy of the current state; `diff` of the copy counts from `reset`."""
+        """Return an independent copy of the current state; its `diff` counts from `reset` too."""
 
     async def close(self) -> None:
         """Give everything back. Harmless when called twice."""

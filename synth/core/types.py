@@ -19,7 +19,8 @@ Scalar: TypeAlias = str | int | float | bool | None
 Diff: TypeAlias = tuple[str, ...]
 """Net change of a state since the episode's start: sorted canonical JSON lines, one a changed row,
 `["table","insert"|"update"|"delete",before,after]`. Undone changes leave nothing; equality of
-tuples is equality of states. Generated identifiers are renamed by content, ignored columns absent."""
+tuples is equality of states. Generated identifiers are renamed by content, ignored columns are
+absent."""
 
 
 class Frozen(BaseModel):
