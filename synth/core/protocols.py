@@ -72,6 +72,10 @@ class World(Protocol):
     name: str
     category: str
     real: bool
+    handoff: str | None
+    """The tool for requests that are forbidden or that no tool serves, if there is one."""
+    clock: str | None
+    """The environment's own time (`2026-03-02T09:00:00`); None where the clock is real."""
 
     def tools(self) -> tuple[ToolSpec, ...]:
         """Return every tool of the world."""

@@ -1,0 +1,1 @@
+"""Prompt texts of `synth`: Jinja2 files, loaded by `synth.core.prompts`."""
