@@ -1,0 +1,23 @@
+"""Fixtures of the whole suite, and the wall around it: no socket leaves this machine."""
+
+import socket
+
+import pytest
+
+_LOCAL = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def _no_network(request, monkeypatch):
+    """Refuse connections to anything but loopback, unless a test says that it needs the network."""
+    if request.node.get_closest_marker("network"):
+        return
+    connect = socket.socket.connect
+
+    def local_only(self, address):
+        host = address[0] if isinstance(address, tuple) else ""
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not str(host).startswith(_LOCAL):
+            raise AssertionError(f"a test without the network mark connected to {address}")
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", local_only)

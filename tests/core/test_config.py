@@ -1,0 +1,56 @@
+import pytest
+
+from synth.core.config import Config, changes, load_config
+from synth.core.errors import BadConfig
+from synth.core.types import TaskKind
+
+
+def test_defaults_need_no_file_and_their_mix_adds_up_to_one():
+    config = load_config()
+    assert config == Config()
+    assert sum(config.generate.mix.values()) == pytest.approx(1)
+    assert set(config.generate.mix) == set(TaskKind)
+
+
+def test_a_file_is_read_and_overridden_by_set(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text("seed = 3\n[generate]\nagents = 5\n", encoding="utf-8")
+    config = load_config(path, ["generate.agents=9", "train.model=tiny"])
+    assert (config.seed, config.generate.agents, config.train.model) == (3, 9, "tiny")
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("generate.agnets=3", "did you mean agents"),
+        ("models.agent.base_ulr=x", "did you mean base_url"),
+        ("generate.agents=-1", "generate.agents"),
+        ("seed.x.y=1", "seed: "),
+        ("nothing", "not KEY=VALUE"),
+        ("generate.errors.rate=2", "less than or equal to 1"),
+    ],
+)
+def test_a_wrong_override_is_one_clear_line(override, says):
+    with pytest.raises(BadConfig) as caught:
+        load_config(None, [override])
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_broken_toml_names_the_file(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text("seed = = 3", encoding="utf-8")
+    with pytest.raises(BadConfig, match=r"c\.toml"):
+        load_config(path)
+
+
+def test_the_fingerprint_follows_content_and_ignores_the_trainer():
+    base = load_config()
+    assert load_config(None, ["train.model=tiny"]).fingerprint() == base.fingerprint()
+    assert load_config(None, ["seed=1"]).fingerprint() != base.fingerprint()
+
+
+def test_changes_are_listed_by_dotted_key():
+    a, b = load_config().model_dump(), load_config(None, ["generate.agents=7"]).model_dump()
+    assert changes(a, b) == ["generate.agents: 30 -> 7"]
