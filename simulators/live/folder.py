@@ -1,0 +1,312 @@
+"""A folder as a value: read from disk, written to disk, compared, stored.
+
+A live server's folder is the state of its episode, and the server may be hostile while we look.
+So every step goes through directory descriptors and never follows a link, links that leave the
+folder and special files are refused, and counts and sizes are bounded. Permissions and times are
+not part of the state.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from synth.core.canonical import canonical
+from synth.core.errors import BadRow, ServerFailed
+from synth.core.types import Diff
+
+MAX_ENTRIES = 2_000
+MAX_DEPTH = 32
+MAX_FILE = 4 << 20
+"""Bytes of one file; a server that hits its own file size limit is above it."""
+MAX_TOTAL = 32 << 20
+"""Bytes of all files."""
+TEXT_LIMIT = 4_096
+"""Bytes up to which a text file's content is part of its diff row."""
+CLOCK_NS = 1_772_442_000 * 10**9
+"""Modification time of everything we write: 2 March 2026, 09:00 UTC."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link that stays inside its folder; the target is relative to the link."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything below a folder: relative path -> bytes of a file, a link, or None for a folder."""
+
+    entries: Mapping[str, bytes | Link | None]
+
+    @classmethod
+    def of(cls, files: Mapping[str, str | bytes | None]) -> Tree:
+        """Build a tree from `files`; parents are added, None makes an empty folder."""
+        entries: dict[str, bytes | Link | None] = {}
+        for path, content in files.items():
+            parts = path.split("/")
+            for depth in range(1, len(parts)):
+                entries.setdefault("/".join(parts[:depth]), None)
+            entries[path] = content.encode() if isinstance(content, str) else content
+        return cls(entries)
+
+    @classmethod
+    def scan(cls, root: Path, *, server: str) -> Tree:
+        """Read the folder `root` as it is now.
+
+        Raises:
+            ServerFailed: `server` left something that has no place in a private folder: a link
+                that points outside (`escaped`), too much data (`oversize`), a special file or a
+                folder that vanished or cannot be read (`invalid`).
+        """
+        scanner = _Scanner(os.path.realpath(root), server)
+        try:
+            top = os.open(root, _FOLDER)
+        except OSError as error:
+            raise ServerFailed(
+                f"its folder is gone or was replaced ({error.strerror})",
+                where=server,
+                outcome="invalid",
+            ) from error
+        try:
+            scanner.folder(top, "", 0)
+        finally:
+            os.close(top)
+        return cls(scanner.entries)
+
+    def write(self, root: Path) -> None:
+        """Make the folder `root`, which exists, hold exactly this tree, with fixed times.
+
+        Raises:
+            OSError: the disk is full, or someone else writes to the folder at the same time.
+        """
+        empty(root)
+        folders: dict[str, int] = {"": os.open(root, _FOLDER)}
+        try:
+            for path in sorted(self.entries):
+                parent, _, name = path.rpartition("/")
+                self._make(folders, path, name, folders[parent])
+            for descriptor in folders.values():
+                os.utime(descriptor, ns=(CLOCK_NS, CLOCK_NS))
+        finally:
+            for descriptor in folders.values():
+                os.close(descriptor)
+
+    def _make(self, folders: dict[str, int], path: str, name: str, parent: int) -> None:
+        entry = self.entries[path]
+        if entry is None:
+            os.mkdir(name, 0o755, dir_fd=parent)
+            folders[path] = os.open(name, _FOLDER, dir_fd=parent)
+        elif isinstance(entry, Link):
+            os.symlink(entry.target, name, dir_fd=parent)
+        else:
+            descriptor = os.open(name, _CREATE, 0o644, dir_fd=parent)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(entry)
+                file.flush()
+                os.utime(descriptor, ns=(CLOCK_NS, CLOCK_NS))
+
+    def diff(self, base: Tree) -> Diff:
+        """Return the net change from `base` to this tree.
+
+        Tables are `files` (path, size, sha256, and `text` up to `TEXT_LIMIT` bytes), `folders`
+        (path) and `links` (path, target). A move is a deletion and an insertion.
+        """
+        lines = []
+        for path in base.entries.keys() | self.entries.keys():
+            before = _row(path, base.entries) if path in base.entries else None
+            after = _row(path, self.entries) if path in self.entries else None
+            if before == after:
+                continue
+            if before and after and before[0] == after[0]:
+                lines.append(canonical([before[0], "update", before[1], after[1]]))
+                continue
+            if before:
+                lines.append(canonical([before[0], "delete", before[1], None]))
+            if after:
+                lines.append(canonical([after[0], "insert", None, after[1]]))
+        return tuple(sorted(lines))
+
+    def pack(self) -> bytes:
+        """Return the tree as bytes; equal trees give equal bytes."""
+        rows = [
+            [base64.b64encode(os.fsencode(path)).decode(), *_packed(entry)]
+            for path, entry in sorted(self.entries.items())
+        ]
+        return orjson.dumps(["tree/1", rows])
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Tree:
+        """Read what `pack` wrote.
+
+        Raises:
+            BadRow: `data` is no packed tree.
+        """
+        try:
+            mark, rows = orjson.loads(data)
+            if mark != "tree/1":
+                raise ValueError(f"marked {mark!r}")
+            return cls(
+                {
+                    os.fsdecode(base64.b64decode(path, validate=True)): _unpacked(kind, value)
+                    for path, kind, value in rows
+                }
+            )
+        except (ValueError, TypeError, KeyError, binascii.Error) as error:
+            raise BadRow(f"not a snapshot of a folder: {error}") from error
+
+
+def empty(root: Path) -> None:
+    """Remove everything in `root`, never following a link; `root` itself stays.
+
+    Raises:
+        OSError: something cannot be removed, for example because its permissions were changed.
+    """
+    for name in os.listdir(root):
+        path = root / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def remove(root: Path) -> None:
+    """Remove the folder `root` of a server that has ended, whatever permissions it left."""
+    try:
+        shutil.rmtree(root)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        _unlock(root)
+        shutil.rmtree(root)
+
+
+def _unlock(folder: Path) -> None:
+    folder.chmod(0o700)
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            _unlock(entry)
+
+
+class _Scanner:
+    """Walks one folder by descriptors and collects its entries within the limits."""
+
+    def __init__(self, root: str, server: str) -> None:
+        self.root, self.server = root, server
+        self.entries: dict[str, bytes | Link | None] = {}
+        self.total = 0
+
+    def folder(self, descriptor: int, prefix: str, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise self._fault(f"folders deeper than {MAX_DEPTH}", "oversize")
+        for name in self._names(descriptor):
+            path = prefix + name
+            if len(self.entries) >= MAX_ENTRIES:
+                raise self._fault(f"more than {MAX_ENTRIES} files and folders", "oversize")
+            try:
+                self._entry(descriptor, name, path, depth)
+            except FileNotFoundError:
+                continue  # the server removed it while we looked: it is not there
+            except OSError as error:
+                raise self._fault(
+                    f"{path!r} cannot be read ({error.strerror})", "invalid"
+                ) from error
+
+    def _names(self, descriptor: int) -> Iterator[str]:
+        with os.scandir(descriptor) as found:
+            for count, entry in enumerate(found):
+                if count > MAX_ENTRIES:
+                    raise self._fault(f"more than {MAX_ENTRIES} files in a folder", "oversize")
+                yield entry.name
+
+    def _entry(self, parent: int, name: str, path: str, depth: int) -> None:
+        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(mode):
+            self.entries[path] = self._link(parent, name, path)
+        elif stat.S_ISDIR(mode):
+            self.entries[path] = None
+            below = os.open(name, _FOLDER, dir_fd=parent)
+            try:
+                self.folder(below, path + "/", depth + 1)
+            finally:
+                os.close(below)
+        elif stat.S_ISREG(mode):
+            self.entries[path] = self._file(parent, name, path)
+        else:
+            raise self._fault(f"{path!r} is neither a file nor a folder", "invalid")
+
+    def _file(self, parent: int, name: str, path: str) -> bytes:
+        with os.fdopen(os.open(name, _READ, dir_fd=parent), "rb") as file:
+            content = file.read(MAX_FILE)
+        if len(content) >= MAX_FILE:
+            raise self._fault(f"{path!r} has {MAX_FILE} bytes or more", "oversize")
+        self.total += len(content)
+        if self.total > MAX_TOTAL:
+            raise self._fault(f"more than {MAX_TOTAL} bytes in all", "oversize")
+        return content
+
+    def _link(self, parent: int, name: str, path: str) -> Link:
+        target = os.readlink(name, dir_fd=parent)
+        here = os.path.join(self.root, os.path.dirname(path))
+        reached = os.path.realpath(os.path.join(here, target))
+        if reached != self.root and not reached.startswith(self.root + "/"):
+            raise self._fault(f"{path!r} is a link that points outside its folder", "escaped")
+        return Link(os.path.relpath(target, here) if os.path.isabs(target) else target)
+
+    def _fault(self, what: str, outcome: str) -> ServerFailed:
+        remedy = "the episode counts for nothing"
+        return ServerFailed(f"left {what}", where=self.server, remedy=remedy, outcome=outcome)
+
+
+def _row(path: str, entries: Mapping[str, bytes | Link | None]) -> tuple[str, dict[str, Any]]:
+    """Return table and row of one entry; a name that is no UTF-8 also carries its bytes."""
+    entry = entries[path]
+    raw = os.fsencode(path)
+    shown = raw.decode("utf-8", "backslashreplace")
+    row: dict[str, Any] = {"path": shown}
+    if shown.encode() != raw:
+        row["raw"] = raw.hex()
+    if entry is None:
+        return "folders", row
+    if isinstance(entry, Link):
+        return "links", row | {"target": os.fsencode(entry.target).decode("utf-8", "replace")}
+    row |= {"size": len(entry), "sha256": hashlib.sha256(entry).hexdigest()}
+    if len(entry) <= TEXT_LIMIT and b"\0" not in entry:
+        with contextlib.suppress(UnicodeDecodeError):  # binary: size and hash say it all
+            row["text"] = entry.decode()
+    return "files", row
+
+
+def _packed(entry: bytes | Link | None) -> tuple[str, str]:
+    if entry is None:
+        return "folder", ""
+    if isinstance(entry, Link):
+        return "link", base64.b64encode(os.fsencode(entry.target)).decode()
+    return "file", base64.b64encode(entry).decode()
+
+
+def _unpacked(kind: str, value: str) -> bytes | Link | None:
+    content = base64.b64decode(value, validate=True)
+    if kind == "file":
+        return content
+    if kind == "link":
+        return Link(os.fsdecode(content))
+    if kind == "folder":
+        return None
+    raise ValueError(f"unknown kind of entry {kind!r}")
