@@ -1,0 +1,204 @@
+"""A run folder: the files that are the truth about one generation run.
+
+    config.json          the resolved configuration and its fingerprint
+    plan.jsonl           every episode that shall exist, in order, with its whole task
+    agents.jsonl         the agents the plan refers to
+    episodes-0.jsonl     one finished episode a line: trajectory and verdict
+    report.json          what came of it, written at the end
+
+Resume trusts these files only. The plan grows deterministically from the configuration, so a plan
+row lost to a crash is made again; finished episodes are never played again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from synth.core import jsonl
+from synth.core.canonical import content_key
+from synth.core.config import Config, changes
+from synth.core.errors import BadInput, BadRow, ToolloomError
+from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
+
+Row = TypeVar("Row", bound=Frozen)
+
+
+class Planned(Frozen):
+    """One episode that shall exist."""
+
+    episode: str
+    """Content key of task, seed, configuration fingerprint and sample index."""
+    index: int
+    """Place in the plan, from 0."""
+    world: str
+    agent: str
+    """Key of the agent."""
+    task: Task
+    seed: int
+    sample: int = 0
+    rejected: dict[str, int] = {}
+    """Candidates that were given up on the way to this one, by reason."""
+
+
+class Episode(Frozen):
+    """One finished episode."""
+
+    trajectory: Trajectory
+    verdict: Verdict
+
+
+def episode_id(task: Task, seed: int, fingerprint: str, sample: int = 0) -> str:
+    """Return the identity of an episode."""
+    return content_key([task.key, seed, fingerprint, sample], digits=16)
+
+
+class Run:
+    """An open run folder. One process at a time; a second one is refused.
+
+    Args:
+        path: the folder; made if absent.
+        config: the resolved configuration. An existing run must have the same fingerprint.
+
+    Raises:
+        BadInput: the run was made with another configuration; says which keys differ.
+        ToolloomError: another process has the run open.
+    """
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self.path, self.config = path, config
+        self.fingerprint = config.fingerprint()
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(path)
+        try:
+            self._check_config()
+            self.plan: list[Planned] = list(read_plan(path))
+            self.agents: dict[str, Agent] = {agent.key: agent for agent in read_agents(path)}
+            self.episodes: dict[str, Episode] = {
+                episode.trajectory.episode: episode for episode in read_episodes(path)
+            }
+            self._plan_file = jsonl.Appender(path / "plan.jsonl")
+            self._agent_file = jsonl.Appender(path / "agents.jsonl")
+            self._episode_file = jsonl.Appender(path / "episodes-0.jsonl")
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _check_config(self) -> None:
+        file = self.path / "config.json"
+        new = {"fingerprint": self.fingerprint, "config": self.config.model_dump(mode="json")}
+        if not file.exists():
+            jsonl.write_atomic(file, orjson.dumps(new, option=orjson.OPT_INDENT_2))
+            return
+        try:
+            old = orjson.loads(file.read_bytes())
+            same, old_config = old["fingerprint"] == self.fingerprint, old["config"]
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise BadRow(f"not a run's configuration: {error!r}", where=str(file)) from error
+        if not same:
+            differences = [d for d in changes(old_config, new["config"]) if d[:6] != "train."]
+            raise BadInput(
+                "this run was started with another configuration: " + "; ".join(differences),
+                where=str(self.path),
+                remedy="give the same settings, or another --run name",
+            )
+
+    def add_plan(self, planned: Planned, agent: Agent) -> None:
+        """Append an episode to the plan, and its agent if it is new."""
+        if agent.key not in self.agents:
+            self._agent_file.append(agent.model_dump_json().encode())
+            self.agents[agent.key] = agent
+        self._plan_file.append(planned.model_dump_json().encode())
+        self.plan.append(planned)
+
+    def add_episode(self, episode: Episode) -> None:
+        """Append a finished episode."""
+        self._episode_file.append(episode.model_dump_json().encode())
+        self.episodes[episode.trajectory.episode] = episode
+
+    def write_report(self, report: dict[str, Any]) -> None:
+        """Write report.json."""
+        data = orjson.dumps(report, option=orjson.OPT_INDENT_2)
+        jsonl.write_atomic(self.path / "report.json", data)
+
+    def close(self) -> None:
+        """Sync the files and let others in."""
+        for file in (self._agent_file, self._plan_file, self._episode_file):
+            file.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _lock(path: Path) -> int:
+    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
+        os.close(fd)
+        raise ToolloomError(
+            f"another process (pid {holder}) works on this run",
+            where=str(path),
+            remedy="wait for it, or give another --run name",
+        ) from None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, str(os.getpid()).encode(), 0)
+    return fd
+
+
+def read_plan(path: Path) -> Iterator[Planned]:
+    """Yield the plan of a run folder.
+
+    Raises:
+        BadRow: a row does not validate; names file and line.
+    """
+    yield from _rows(path / "plan.jsonl", Planned)
+
+
+def read_agents(path: Path) -> Iterator[Agent]:
+    """Yield the agents of a run folder; raises as `read_plan`."""
+    yield from _rows(path / "agents.jsonl", Agent)
+
+
+def read_episodes(path: Path) -> Iterator[Episode]:
+    """Yield the finished episodes of a run folder; raises as `read_plan`."""
+    for file in sorted(path.glob("episodes-*.jsonl")):
+        yield from _rows(file, Episode)
+
+
+def _rows(path: Path, model: type[Row]) -> Iterator[Row]:
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return  # torn by a crash: it was never acknowledged
+            try:
+                yield model.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                place = ".".join(map(str, first["loc"]))
+                raise BadRow(
+                    f"{place}: {first['msg']}" if place else first["msg"],
+                    where=f"{path}:{number}",
+                    remedy="restore the file, or start another run",
+                ) from error
