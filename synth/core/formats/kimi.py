@@ -1,0 +1,193 @@
+r"""Kimi K2: calls as `functions.NAME:COUNTER` inside a section of their own (K2 appendix B).
+
+The marks are those of the released tokenizer, which differ from the ones printed in the paper. Two
+faults of the published reading code are avoided: its `[\w\.]+` loses names with a hyphen or a
+slash, and its split at the first dot cuts `functions.fs.read:0` down to `fs`. The counter runs
+through the dialogue, as the paper says; any counter is accepted when reading.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from synth.core.formats.base import (
+    Parsed,
+    Piece,
+    Problem,
+    Unwritable,
+    Wire,
+    calls_of,
+    members_of,
+)
+from synth.core.types import ToolCall
+
+SECTION, SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+CALL, ARGUMENT, CALL_END = (
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+)
+_IDENTIFIER = re.compile(r"\s*(?P<path>[^<]+):(?P<counter>\d+)\s*\Z")
+_OPENING = {"user": "<|im_user|>", "assistant": "<|im_assistant|>"}
+
+
+@dataclass(frozen=True)
+class KimiK2:
+    """See the module."""
+
+    name: str = "kimi-k2"
+    stop: str = "<|im_end|>"
+
+    def pieces(
+        self, messages: Sequence[Wire], tools: Sequence[Wire], *, cue: bool = False
+    ) -> list[Piece]:
+        """Write a conversation; see `ToolFormat.pieces`."""
+        out: list[Piece] = []
+        identifiers: dict[str, tuple[str, str]] = {}
+        counter = 0
+        if tools:
+            listed = json.dumps(list(tools), ensure_ascii=False, separators=(",", ":"))
+            out += _turn("tool_declare", "tool_declare", (Piece(listed, -1),), -1)
+        for index, message in enumerate(messages):
+            role = message["role"]
+            if role == "assistant":
+                calls = calls_of(message, index)
+                for given, name, _ in calls:
+                    identifiers[given] = (name, f"functions.{name}:{counter}")
+                    counter += 1
+                body = _assistant(message, index, calls, counter - len(calls))
+                out += _turn(role, role, body, index, sampled=True)
+                continue
+            content = str(message.get("content") or "")
+            title = role
+            if role == "tool":
+                given = str(message.get("tool_call_id") or "")
+                title, identifier = identifiers.get(given, ("tool", given))
+                content = f"## Return of {identifier}\n{content}"
+            out += _turn(role, title, (Piece(content, index),), index)
+        if cue:
+            out += _open("assistant", "assistant", len(messages))
+        return out
+
+    def parse(self, text: str, *, first_call: int = 0) -> Parsed:
+        """Read one reply; see `ToolFormat.parse`.
+
+        Read with a note in `repairs`: an identifier without `functions.`, a missing last mark, and
+        text after the section.
+        """
+        start = text.find(SECTION)
+        if start < 0:
+            return Parsed(text or None)
+        content = text[:start] if text[:start].strip() else None
+        calls: list[ToolCall] = []
+        repairs: list[str] = []
+        position = start + len(SECTION)
+        while True:
+            position = _skip_space(text, position)
+            if text.startswith(SECTION_END, position):
+                position += len(SECTION_END)
+                break
+            if position >= len(text) and calls:
+                repairs.append("missing_close")
+                break
+            read = _call(text, position, repairs)
+            if isinstance(read, Parsed):
+                return read
+            call, position = read
+            calls.append(call)
+        if not calls:
+            return Parsed(None, problem=Problem.NOT_A_CALL, detail="a section without a call")
+        if text[position:].strip():
+            repairs.append("text_after_call")
+            content = (content or "") + text[position:]
+        return Parsed(content, tuple(calls), repairs=tuple(dict.fromkeys(repairs)))
+
+
+def _open(role: str, title: str, index: int) -> tuple[Piece, ...]:
+    mark = _OPENING.get(role, "<|im_system|>")
+    return (
+        Piece(mark, index, control=True),
+        Piece(title, index),
+        Piece("<|im_middle|>", index, control=True),
+    )
+
+
+def _turn(
+    role: str, title: str, body: Sequence[Piece], index: int, *, sampled: bool = False
+) -> list[Piece]:
+    end = Piece("<|im_end|>", index, control=True, sampled=sampled)
+    return [*_open(role, title, index), *body, end]
+
+
+def _assistant(
+    message: Wire, index: int, calls: Sequence[tuple[str, str, str]], counter: int
+) -> tuple[Piece, ...]:
+    content = str(message.get("content") or "")
+    if SECTION in content:
+        raise Unwritable(f"message {index} says {SECTION} without making a call")
+    if calls and not content.strip():
+        content = ""
+    out: list[Piece] = [Piece(content, index, sampled=True)] if content else []
+    if not calls:
+        return tuple(out)
+
+    def mark(text: str) -> Piece:
+        return Piece(text, index, control=True, sampled=True)
+
+    out.append(mark(SECTION))
+    for n, (_, name, arguments) in enumerate(calls):
+        if "<" in name:
+            raise Unwritable(f"message {index} calls {name!r}: a name cannot hold '<'")
+        out += (
+            mark(CALL),
+            Piece(f"functions.{name}:{counter + n}", index, sampled=True),
+            mark(ARGUMENT),
+            Piece(arguments, index, sampled=True),
+            mark(CALL_END),
+        )
+    out.append(mark(SECTION_END))
+    return tuple(out)
+
+
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _call(text: str, position: int, repairs: list[str]) -> Parsed | tuple[ToolCall, int]:
+    """Read one call at `position`: the call and where it ends, or the outcome that stops all."""
+    if not text.startswith(CALL, position):
+        return _broken(Problem.UNCLOSED, f"a call is wanted, found {text[position:][:40]!r}")
+    position += len(CALL)
+    middle = text.find(ARGUMENT, position)
+    if middle < 0:
+        return _broken(Problem.UNCLOSED, "a call without arguments")
+    match = _IDENTIFIER.match(text[position:middle])
+    path = match["path"] if match else ""
+    name = path.removeprefix("functions.")
+    if not match or not name:
+        return _broken(Problem.BAD_NAME, f"the identifier is {text[position:middle][:80]!r}")
+    if name == path:
+        repairs.append("no_prefix")
+    try:
+        members = members_of(text, middle + len(ARGUMENT))
+    except ValueError as error:
+        return _broken(Problem.BROKEN_JSON, f"arguments of {name!r}: {error}")
+    arguments = text[middle + len(ARGUMENT) : members.end].strip()
+    end = _skip_space(text, members.end)
+    identifier = f"{path}:{match['counter']}"
+    call = ToolCall(id=identifier, name=name, arguments=arguments)
+    if text.startswith(CALL_END, end):
+        return call, end + len(CALL_END)
+    if end >= len(text):
+        repairs.append("missing_close")
+        return call, end
+    return _broken(Problem.BROKEN_JSON, f"text after the arguments: {text[end : end + 40]!r}")
+
+
+def _broken(problem: Problem, detail: str) -> Parsed:
+    return Parsed(None, problem=problem, detail=detail)
