@@ -1,0 +1,268 @@
+"""A conversation with one MCP server over stdio, on our own bounded reader.
+
+No SDK client: it loses a whole list for one bad tool, hangs on a line without end and has no
+deadline (`docs/decisions/`). Everything is returned raw; judging it is the caller's work.
+Protocol: MCP 2025-11-25 with the `initialize` handshake, which is what servers speak.
+
+    async with McpSession(ServerLaunch(argv=("mcp-server-time",))) as session:
+        tools = await session.list_tools()
+        result = await session.call_tool("get_current_time", {"timezone": "UTC"})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from synth.core.errors import ServerFailed
+from synth.core.mcp.process import Limits, ServerLaunch, ServerProcess
+from synth.core.mcp.wire import messages
+
+__all__ = ["Limits", "McpSession", "RpcError", "ServerLaunch"]
+
+PROTOCOL = "2025-11-25"
+METHOD_NOT_FOUND = -32601
+
+
+class RpcError(ServerFailed):
+    """The server answered a request with an error. The session can go on."""
+
+    def __init__(self, error: Any, *, where: str) -> None:
+        fields = error if isinstance(error, dict) else {"message": error}
+        self.code = fields.get("code")
+        self.message = str(fields.get("message", ""))[:2000]
+        super().__init__(f"error {self.code}: {self.message}", where=where, outcome="rpc_error")
+
+
+class McpSession:
+    """One private server process. Not to be shared between episodes.
+
+    Args:
+        launch: what to start.
+        limits: what it may cost.
+    """
+
+    def __init__(self, launch: ServerLaunch, limits: Limits | None = None) -> None:
+        self.launch, self.limits = launch, limits or Limits()
+        self.server_info: dict[str, Any] = {}
+        self.protocol = ""
+        self.instructions: str | None = None
+        self.capabilities: dict[str, Any] = {}
+        self.flags: set[str] = set()
+        """What was odd: `noise`, `stray_reply`, `server_request`, `cursor_loop`, …"""
+        self.noise_lines = 0
+        self.start_s = 0.0
+        """Seconds from launch to the answer of `initialize`."""
+        self._process = ServerProcess(
+            launch, self.limits, on_line=self._on_line, on_end=self._on_end
+        )
+        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._next_id = 0
+        self._idle_bytes = 0
+        self._failure: ServerFailed | None = None
+
+    # --- the public verbs ---------------------------------------------------------------------
+
+    async def open(self) -> McpSession:
+        """Start the server and shake hands.
+
+        Raises:
+            ServerFailed: it exited, was silent past `limits.start_s`, or answered nonsense.
+        """
+        begun = time.monotonic()
+        try:
+            self._process.start()
+            hello = {
+                "protocolVersion": PROTOCOL,
+                "capabilities": {},
+                "clientInfo": {"name": "toolloom", "version": "1"},
+            }
+            result = await self._request("initialize", hello, self.limits.start_s)
+            self._read_hello(result)
+            self._send({"method": "notifications/initialized"})
+        except BaseException:
+            await self.close()
+            raise
+        self.start_s = time.monotonic() - begun
+        return self
+
+    async def list_tools(self) -> list[Any]:
+        """Return the raw entries of every page of `tools/list`, as the server wrote them.
+
+        A cursor that comes back, more than `limits.pages` pages or `limits.tools` tools end the
+        listing with a flag (`cursor_loop`, `too_many_pages`, `too_many_tools`).
+
+        Raises:
+            ServerFailed: no page, or not all of them, within `limits.list_s`.
+        """
+        deadline = time.monotonic() + self.limits.list_s
+        tools: list[Any] = []
+        seen: set[str] = set()
+        cursor: str | None = None
+        for _ in range(self.limits.pages):
+            params = {} if cursor is None else {"cursor": cursor}
+            left = deadline - time.monotonic()
+            page = await self._request("tools/list", params, max(left, 0.0))
+            entries = page.get("tools")
+            if not isinstance(entries, list):
+                raise self._nonsense("the result of tools/list has no list of tools")
+            tools += entries[: self.limits.tools - len(tools)]
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str):
+                return tools
+            if cursor in seen or not entries:
+                self.flags.add("cursor_loop")
+                return tools
+            if len(tools) >= self.limits.tools:
+                self.flags.add("too_many_tools")
+                return tools
+            seen.add(cursor)
+        self.flags.add("too_many_pages")
+        return tools
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], *, limit_s: float | None = None
+    ) -> dict[str, Any]:
+        """Return the raw result of one call (`content`, `structuredContent`, `isError`).
+
+        Args:
+            name: the tool's name as the server wrote it.
+            arguments: the arguments object; the caller has validated it.
+            limit_s: seconds for this call; default `limits.call_s`.
+
+        Raises:
+            RpcError: the server answered with a protocol error; the session can go on.
+            ServerFailed: it exited, was too slow or answered nonsense; the session is over.
+        """
+        params = {"name": name, "arguments": dict(arguments)}
+        return await self._request("tools/call", params, limit_s or self.limits.call_s)
+
+    async def close(self) -> None:
+        """End the server and everything it started. Harmless when called twice."""
+        self._on_end(ServerFailed("the session is closed", where=self._where, outcome="exited"))
+        await self._process.close()
+
+    async def __aenter__(self) -> McpSession:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def stderr_tail(self) -> str:
+        """Return the end of what the server wrote to standard error."""
+        return self._process.stderr_tail
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the server's process group, None when there is none."""
+        return self._process.pid
+
+    # --- requests and replies -----------------------------------------------------------------
+
+    @property
+    def _where(self) -> str:
+        return self.launch.label
+
+    async def _request(self, method: str, params: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        if self._failure is not None:
+            raise self._failure
+        self._next_id += 1
+        number = self._next_id
+        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[str(number)] = reply
+        self._idle_bytes = 0
+        self._send({"id": number, "method": method, "params": params})
+        try:
+            async with asyncio.timeout(limit_s):
+                message = await reply
+        except TimeoutError:
+            failure = ServerFailed(
+                f"no answer to {method} within {limit_s:.0f} s",
+                where=self._where,
+                outcome="timeout",
+            )
+            self._over(failure)
+            raise failure from None
+        finally:
+            self._waiting.pop(str(number), None)
+        if "error" in message:
+            raise RpcError(message["error"], where=self._where)
+        result = message.get("result")
+        if not isinstance(result, dict):
+            raise self._nonsense(f"the result of {method} is not an object")
+        return result
+
+    def _send(self, message: dict[str, Any]) -> None:
+        text = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":"))
+        self._process.send(text.encode() + b"\n")
+
+    def _on_line(self, line: bytes) -> None:
+        found = messages(line)
+        answered = False
+        if found is None and line.strip():
+            self.noise_lines += 1
+            self.flags.add("noise")
+        for message in found or ():
+            answered |= self._take(message)
+        self._idle_bytes = 0 if answered else self._idle_bytes + len(line) + 1
+        if self._idle_bytes > self.limits.noise_bytes and self._failure is None:
+            self._over(ServerFailed("floods its output", where=self._where, outcome="oversize"))
+
+    def _take(self, message: dict[str, Any]) -> bool:
+        """Handle one message; True when it answers a request of ours."""
+        number = message.get("id")
+        if "method" in message:
+            if number is not None:
+                self._refuse(message["method"], number)
+            return False
+        reply = self._waiting.get(str(number))
+        if reply is None or reply.done():
+            self.flags.add("stray_reply")
+            return False
+        reply.set_result(message)
+        return True
+
+    def _refuse(self, method: Any, number: Any) -> None:
+        """Answer a request of the server: `ping` politely, everything else with a refusal."""
+        if method == "ping":
+            self._send({"id": number, "result": {}})
+            return
+        self.flags.add("server_request")
+        error = {"code": METHOD_NOT_FOUND, "message": "this client answers no requests"}
+        self._send({"id": number, "error": error})
+
+    def _read_hello(self, result: dict[str, Any]) -> None:
+        protocol = result.get("protocolVersion")
+        if not isinstance(protocol, str):
+            raise self._nonsense("the result of initialize names no protocol version")
+        info, capabilities = result.get("serverInfo"), result.get("capabilities")
+        instructions = result.get("instructions")
+        self.protocol = protocol[:40]
+        self.server_info = info if isinstance(info, dict) else {}
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self.instructions = instructions if isinstance(instructions, str) else None
+
+    def _nonsense(self, what: str) -> ServerFailed:
+        return ServerFailed(what, where=self._where, outcome="invalid")
+
+    def _over(self, failure: ServerFailed) -> None:
+        """End the session now: nothing it says later counts."""
+        self._on_end(failure)
+        self._process.kill()
+
+    def _on_end(self, failure: ServerFailed) -> None:
+        if self._failure is None:
+            self._failure = failure
+        for reply in self._waiting.values():
+            if not reply.done():
+                reply.set_exception(self._failure)

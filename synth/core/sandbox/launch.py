@@ -1,0 +1,177 @@
+"""Confine this process, then become the command. Run as a script: `launch.py SPEC -- COMMAND...`.
+
+The last thing that runs before a stranger's code, so it imports only the standard library and
+starts the command only if every step worked (fail closed: exit status 126 and one line on stderr).
+Namespaces follow namespaces(7), user_namespaces(7) and mount_setattr(2). The order matters: all
+mounts are made while the process still has the capabilities of its new user namespace; they are
+gone, with no way back, before `execve`.
+
+Not kept out: bugs of the kernel, side channels, and reading world-readable system files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from typing import Any
+
+FAILED = 126
+"""Exit status when confinement could not be had and the command was not started."""
+
+NEW_NAMESPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000
+"""CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID."""
+NEW_NETWORK = 0x40000000
+MS_BIND, MS_REC, MS_PRIVATE, MS_NOSUID, MS_NODEV = 0x1000, 0x4000, 0x40000, 0x2, 0x4
+ATTR_READ_ONLY, AT_RECURSIVE, AT_FDCWD = 0x1, 0x8000, -100
+SYS_MOUNT_SETATTR = 442
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+SET_INTERFACE_FLAGS, UP_AND_RUNNING = 0x8914, 0x41
+SCRATCH_BYTES = 256 << 20
+"""Size of the private /tmp."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(what: str, result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    args = [text.encode() for text in (source, target, kind)]
+    result = _libc.mount(*args, ctypes.c_ulong(flags), data.encode())
+    _checked(f"mount {target}", result)
+
+
+def _read_only(path: str, *, value: bool) -> None:
+    """Set (with everything below it) or clear (alone) the read-only flag of a mount."""
+    on, off = (ATTR_READ_ONLY, 0) if value else (0, ATTR_READ_ONLY)
+    attributes = struct.pack("QQQQ", on, off, 0, 0)
+    flags = AT_RECURSIVE if value else 0
+    result = _libc.syscall(
+        SYS_MOUNT_SETATTR, AT_FDCWD, path.encode(), flags, attributes, len(attributes)
+    )
+    _checked(f"mount_setattr {path}", result)
+
+
+def _enter_namespaces(network: bool) -> None:
+    uid, gid = os.geteuid(), os.getegid()
+    result = _libc.unshare(NEW_NAMESPACES | (0 if network else NEW_NETWORK))
+    _checked("unshare", result)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1")):
+        _write(f"/proc/self/{name}", text)
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    if not network:  # a fresh network namespace holds a loopback interface that is down
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            fcntl.ioctl(probe, SET_INTERFACE_FLAGS, struct.pack("16sh14x", b"lo", UP_AND_RUNNING))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def _rebind(descriptor: int, target: str) -> None:
+    """Show what `descriptor` (opened before anything was hidden) is open on at `target` again."""
+    source = f"/proc/self/fd/{descriptor}"
+    if not os.path.exists(target):
+        if os.path.isdir(source):
+            os.makedirs(target, exist_ok=True)
+        else:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb"):
+                pass
+    _mount(source, target, "", MS_BIND | MS_REC)
+
+
+def _arrange_files(spec: dict[str, Any]) -> None:
+    """Everything read-only, homes and /tmp empty, only `writable` writable."""
+    shown = sorted({*spec["readable"], *spec["writable"]})  # parents before what lies in them
+    descriptors = [os.open(path, os.O_PATH) for path in shown]
+    _mount("", "/", "", MS_REC | MS_PRIVATE)
+    scratch = [path for path in ("/tmp", "/dev/shm") if os.path.isdir(path)]
+    for path in spec["hidden"]:
+        _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
+    for path in scratch:
+        _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"size={SCRATCH_BYTES},mode=1777")
+    for descriptor, path in zip(descriptors, shown, strict=True):
+        _rebind(descriptor, path)
+        os.close(descriptor)
+    _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV)
+    with contextlib.suppress(OSError):  # no namespace inside ours, where the kernel can say so
+        _write("/proc/sys/user/max_user_namespaces", "0")
+    _read_only("/", value=True)
+    for path in (*scratch, *spec["writable"]):
+        _read_only(path, value=False)
+
+
+def _drop_privileges() -> None:
+    for capability in range(64):
+        if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break  # beyond the last one this kernel knows
+    _checked("no_new_privs", _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def _set_limits(limits: dict[str, int]) -> None:
+    for name, value in limits.items():
+        number = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(number)[1]
+        ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (ceiling, ceiling))
+
+
+def _die_with_parent(parent: int) -> None:
+    if sys.platform != "linux":
+        return
+    _checked("pdeathsig", _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    if parent and os.getppid() != parent:  # it died before the line above
+        os._exit(FAILED)
+
+
+def _wait_for(child: int) -> int:
+    """Give the child's fate as an exit status, the way a shell tells it."""
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status if status >= 0 else 128 - status
+
+
+def _confine(spec: dict[str, Any]) -> None:
+    """Return in the process that shall become the command; its parent never returns."""
+    _die_with_parent(spec["parent"])
+    if spec["tier"] == "unshare":
+        _enter_namespaces(spec["network"])
+        _die_with_parent(spec["parent"])  # new credentials clear the signal
+        child = os.fork()
+        if child:
+            # The command is process 1 of its namespace: when it ends, so does all it started.
+            for descriptor in (0, 1, 2):
+                os.close(descriptor)
+            os._exit(_wait_for(child))
+        _die_with_parent(0)
+        _arrange_files(spec)
+        _drop_privileges()
+    _set_limits(spec["limits"])
+    os.chdir(spec["cwd"])
+
+
+def main() -> None:
+    """Confine and execute, or exit with status 126."""
+    spec, command = json.loads(sys.argv[1]), sys.argv[3:]
+    try:
+        _confine(spec)
+        os.execve(command[0], command, os.environ)
+    except OSError as error:
+        os.write(2, f"toolloom: not started: {error}\n".encode())
+        os._exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()
