@@ -1,0 +1,106 @@
+"""The command `toolloom`: a table of commands, each imported only when it runs.
+
+A command module has `configure(parser)` and `run(arguments) -> dict | None`. What `run` returns is
+printed as one JSON object with `--json`; without it, the module has shown it in its own way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from synth.core.errors import ToolloomError
+
+COMMANDS = {
+    "demo": "registry, agents, tasks, episodes, judge, dataset, SFT, RL: all of it, in minutes",
+    "crawl": "read the tools of MCP servers into the registry",
+    "registry": "search, show and count what is in the registry",
+    "generate": "make accepted trajectories",
+    "report": "say what came of a run",
+    "export": "write the dataset of a run",
+    "lint": "prove an application sound",
+    "models": "fetch a small model",
+    "train": "sft, rl: train a model on a dataset or in the environments",
+    "eval": "play a model in the environments and judge it",
+    "doctor": "versions, sandbox, locks",
+}
+"""Command -> what it does. The module is `synth.app.COMMAND`."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="toolloom",
+        description="Weave tool specifications into training data for LLM agents, and train on it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<9} {text}" for name, text in COMMANDS.items())
+        + "\n\n`toolloom COMMAND --help` says more. "
+        "Exit codes: 0 done, 1 failed, 2 bad input, 3 target missed, 130 interrupted.",
+    )
+    _add_shared(parser, top=True)
+    parser.add_argument("command", metavar="COMMAND", choices=[*COMMANDS], nargs="?")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_shared(parser: argparse.ArgumentParser, *, top: bool) -> None:
+    parser.add_argument(
+        "--workspace",
+        type=Path,
+        default=Path("workspace") if top else argparse.SUPPRESS,
+        metavar="DIR",
+        help="folder of registry, runs and checkpoints (default: ./workspace)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=False if top else argparse.SUPPRESS,
+        help="print one JSON object on stdout; progress goes to stderr",
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    parser = _parser()
+    top = parser.parse_args(argv)
+    if top.command is None:
+        parser.print_help()
+        return 0
+    arguments = top
+    try:
+        module = importlib.import_module(f"synth.app.{top.command}")
+        own = argparse.ArgumentParser(
+            prog=f"toolloom {top.command}",
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _add_shared(own, top=False)
+        module.configure(own)
+        arguments = own.parse_args(top.rest, namespace=argparse.Namespace(**_given(top)))
+        result = module.run(arguments)
+        if arguments.json and result is not None:
+            sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    except ToolloomError as error:
+        return _fail(f"toolloom {top.command}: {error}", error.exit_code)
+    except KeyboardInterrupt:
+        return _fail("interrupted; the same command goes on from here", 130)
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error, but nothing may be flushed at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0
+
+
+def _given(top: argparse.Namespace) -> dict[str, object]:
+    return {"workspace": top.workspace, "json": top.json, "command": top.command}
+
+
+def _fail(line: str, code: int) -> int:
+    sys.stderr.write(line + "\n")
+    return code

@@ -1,0 +1,148 @@
+"""The plan: episode number i, made from the configuration alone.
+
+Each place in the plan draws candidates (world, agent, kind, state, goal) until one is admitted by
+the gate; what was given up on the way is counted by reason and stored with the row. Seeds hang on
+the place and the attempt, so that no episode depends on how many were made before it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from synth.agents import agents_for
+from synth.core.canonical import content_key
+from synth.core.config import Config
+from synth.core.errors import NotSuitable, ToolloomError
+from synth.core.protocols import Environment, World
+from synth.core.seeds import rng, seed
+from synth.core.types import Agent, Blueprint, Task, TaskKind, ToolSpec
+from synth.gate import admit
+from synth.run import Planned, episode_id
+from synth.tasks import sample_task
+
+ATTEMPTS = 400
+"""Candidates for one place before the configuration is called impossible."""
+
+
+class Composer:
+    """Makes planned episodes in order.
+
+    Args:
+        config: decides everything.
+        worlds: by name; live ones share `config.generate.live_share` of the plan.
+    """
+
+    def __init__(self, config: Config, worlds: Mapping[str, World]) -> None:
+        self.config, self.worlds = config, dict(worlds)
+        self.fingerprint = config.fingerprint()
+        self.tools: dict[str, dict[str, ToolSpec]] = {
+            name: {tool.name: tool for tool in world.tools()} for name, world in worlds.items()
+        }
+        self._agents: dict[str, list[Agent]] = {}
+        self._environments: dict[str, Environment] = {}
+        self._goals: set[str] = set()
+
+    def remember(self, planned: Planned) -> None:
+        """Note a plan row read from disk: its goal is not sampled twice."""
+        self._goals.add(_goal_key(planned.task.blueprint))
+
+    async def planned(self, index: int, on_try: Callable[[], None] | None = None) -> Planned:
+        """Return episode `index` of the plan.
+
+        Raises:
+            ToolloomError: no candidate was admitted in `ATTEMPTS` tries; names the reasons.
+        """
+        rejected: Counter[str] = Counter()
+        for attempt in range(ATTEMPTS):
+            draw = rng(self.config.seed, "plan", index, attempt)
+            world, agent, kind = self._draw(draw)
+            if on_try:
+                on_try()
+            task, reason = await self._candidate(world, agent, kind, draw)
+            if task is None:
+                rejected[reason] += 1
+                continue
+            self._goals.add(_goal_key(task.blueprint))
+            play_seed = seed(self.config.seed, "play", index)
+            return Planned(
+                episode=episode_id(task, play_seed, self.fingerprint),
+                index=index,
+                world=world.name,
+                agent=agent.key,
+                task=task,
+                seed=play_seed,
+                rejected=dict(sorted(rejected.items())),
+            )
+        reasons = ", ".join(f"{reason} {count}" for reason, count in rejected.most_common())
+        raise ToolloomError(
+            f"no task was admitted in {ATTEMPTS} tries: {reasons}",
+            where=f"plan row {index}",
+            remedy="more applications, more states, or another mix",
+        )
+
+    def agent(self, world: str, key: str) -> Agent:
+        """Return the agent of `world` with that key."""
+        return next(agent for agent in self.agents(world) if agent.key == key)
+
+    def agents(self, world: str) -> list[Agent]:
+        """Return the agents of a world (made once)."""
+        if world not in self._agents:
+            settings = self.config.generate
+            self._agents[world] = agents_for(
+                self.worlds[world], settings.agents, self.config.seed, size=settings.tools
+            )
+        return self._agents[world]
+
+    async def close(self) -> None:
+        """Give the gate's environments back."""
+        for environment in self._environments.values():
+            await environment.close()
+        self._environments.clear()
+
+    def _draw(self, draw: random.Random) -> tuple[World, Agent, TaskKind]:
+        share = self.config.generate.live_share
+        live = [w for w in self.worlds.values() if w.real]
+        simulated = [w for w in self.worlds.values() if not w.real]
+        use_live = bool(live) and (not simulated or draw.random() < share)
+        world = draw.choice(live if use_live else simulated)
+        kinds = world.kinds()
+        mix = {kind: w for kind, w in self.config.generate.mix.items() if kind in kinds and w > 0}
+        if not mix:
+            raise ToolloomError(
+                f"the mix has no kind that {world.name!r} can do",
+                where="generate.mix",
+                remedy=f"it can do: {', '.join(kinds)}",
+            )
+        kind = draw.choices(list(mix), weights=list(mix.values()))[0]
+        return world, draw.choice(self.agents(world.name)), kind
+
+    async def _candidate(
+        self, world: World, agent: Agent, kind: TaskKind, draw: random.Random
+    ) -> tuple[Task | None, str]:
+        """Return an admitted task, or None and the reason why not."""
+        state = draw.randrange(self.config.generate.states)
+        try:
+            task = await sample_task(world, agent, kind, state, draw)
+        except NotSuitable as reason:
+            return None, f"sampling:{reason.what}"
+        if _goal_key(task.blueprint) in self._goals:
+            return None, "duplicate"
+        environment = self._environments.get(world.name)
+        if environment is None:
+            environment = self._environments[world.name] = world.environment()
+        admission = await admit(task, agent, environment, self.tools[world.name])
+        return (task, "") if admission.accepted else (None, f"gate:{admission.reason}")
+
+
+def _goal_key(blueprint: Blueprint) -> str:
+    return content_key(
+        [
+            blueprint.world,
+            blueprint.state_seed,
+            blueprint.kind,
+            blueprint.clauses,
+            [fact.value for fact in blueprint.opening],
+        ]
+    )

@@ -1,0 +1,209 @@
+"""The loop of generation: grow the plan, play what is not yet played, judge, keep.
+
+`accept=N` means the first N passes in plan order; surplus episodes stay in the run, unused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from synth.core.config import Config
+from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
+from synth.core.seeds import rng
+from synth.core.types import Agent, Fault, ToolSpec
+from synth.judge import judge
+from synth.pipeline.compose import Composer
+from synth.play import Limits, play
+from synth.reference import ErrorRates, ReferenceAgent
+from synth.run import Episode, Planned, Run
+
+MakeAgent = Callable[[Planned, Agent], AgentPlayer]
+MakeUser = Callable[[Planned], UserPlayer]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """When a run is done: so many accepted episodes, or so many episodes at all."""
+
+    accept: int | None = None
+    episodes: int | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a running generation can tell: shown live, and the yield funnel at its end."""
+
+    candidates: int = 0
+    planned: int = 0
+    played: int = 0
+    accepted: int = 0
+    not_needed: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    """Candidates given up while sampling or at the gate, by reason."""
+    verdicts: Counter[str] = field(default_factory=Counter)
+    """Judged episodes that did not pass, by the first stage that failed."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """Episodes without a verdict, by who failed."""
+
+
+class Generation:
+    """One run of the loop.
+
+    Args:
+        config: what to generate.
+        worlds: by name.
+        run: the open run folder.
+        make_agent: gives the player of the agent's role for an episode.
+        make_user: gives the player of the user's role for an episode.
+        concurrency: episodes in flight at once (useful with models and live servers only).
+        on_progress: called after every candidate and every episode.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        worlds: Mapping[str, World],
+        run: Run,
+        *,
+        players: tuple[MakeAgent, MakeUser],
+        concurrency: int = 1,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self.config, self.worlds, self.run = config, worlds, run
+        self.composer = Composer(config, worlds)
+        self.make_agent, self.make_user = players
+        self.concurrency, self.on_progress = concurrency, on_progress
+        self.progress = Progress()
+        self._idle: dict[str, list[Environment]] = {}
+
+    async def until(self, goal: Goal) -> Progress:
+        """Generate until the goal is met; everything finished is on disk whatever happens.
+
+        Returns:
+            The counts of the whole run, earlier sessions included.
+        """
+        for planned in self.run.plan:
+            self.composer.remember(planned)
+        try:
+            index = 0
+            while not self._met(goal, index):
+                window = [
+                    await self._place(i)
+                    for i in range(index, min(index + self.concurrency, goal.episodes or 1 << 60))
+                ]
+                for episode in await _all(self._finish(planned) for planned in window):
+                    self._count(episode, goal)
+                index += len(window)
+            self.progress.not_needed = max(0, len(self.run.plan) - index)
+        finally:
+            await self._close()
+        return self.progress
+
+    def _met(self, goal: Goal, index: int) -> bool:
+        if goal.accept is not None:
+            return self.progress.accepted >= goal.accept
+        return goal.episodes is None or index >= goal.episodes
+
+    async def _place(self, index: int) -> Planned:
+        """Return place `index` of the plan: read from the run, or made now and written."""
+        if index < len(self.run.plan):
+            planned = self.run.plan[index]
+        else:
+            planned = await self.composer.planned(index, self._on_try)
+            self.run.add_plan(planned, self.composer.agent(planned.world, planned.agent))
+        self.progress.planned += 1
+        self.progress.rejected.update(planned.rejected)
+        self.progress.candidates += 1 + sum(planned.rejected.values())
+        return planned
+
+    def _on_try(self) -> None:
+        self.on_progress(self.progress)
+
+    async def _finish(self, planned: Planned) -> Episode:
+        """Return the finished episode of a plan row: read from the run, or played and written."""
+        done = self.run.episodes.get(planned.episode)
+        if done is not None:
+            return done
+        environment = self._borrow(planned.world)
+        try:
+            episode = await play_and_judge(
+                planned,
+                self.run.agents[planned.agent],
+                environment,
+                self.composer.tools[planned.world],
+                players=(self.make_agent, self.make_user),
+                limits=self._limits(),
+            )
+        finally:
+            self._idle[planned.world].append(environment)
+        self.run.add_episode(episode)
+        return episode
+
+    def _limits(self) -> Limits:
+        limits = self.config.generate.limits
+        return Limits(turns=limits.turns, calls=limits.calls, seconds=limits.seconds)
+
+    def _borrow(self, world: str) -> Environment:
+        idle = self._idle.setdefault(world, [])
+        return idle.pop() if idle else self.worlds[world].environment()
+
+    def _count(self, episode: Episode, goal: Goal) -> None:
+        if goal.accept is not None and self.progress.accepted >= goal.accept:
+            return
+        self.progress.played += 1
+        verdict = episode.verdict
+        if verdict.passed:
+            self.progress.accepted += 1
+        elif verdict.passed is None or verdict.fault not in (None, Fault.AGENT):
+            self.progress.faults[str(verdict.fault or Fault.JUDGE)] += 1
+        else:
+            self.progress.verdicts[verdict.reason] += 1
+        self.on_progress(self.progress)
+
+    async def _close(self) -> None:
+        await self.composer.close()
+        for environments in self._idle.values():
+            for environment in environments:
+                await environment.close()
+        self._idle.clear()
+
+
+async def play_and_judge(
+    planned: Planned,
+    agent: Agent,
+    environment: Environment,
+    tools: Mapping[str, ToolSpec],
+    *,
+    players: tuple[MakeAgent, MakeUser],
+    limits: Limits,
+) -> Episode:
+    """Play one planned episode and judge it on a fresh replay of its calls."""
+    make_agent, make_user = players
+    trajectory = await play(
+        task=planned.task,
+        agent=agent,
+        environment=environment,
+        agent_player=make_agent(planned, agent),
+        user_player=make_user(planned),
+        limits=limits,
+        episode=planned.episode,
+        seed=planned.seed,
+    )
+    verdict = await judge(planned.task, agent, trajectory, environment, tools)
+    return Episode(trajectory=trajectory, verdict=verdict)
+
+
+def reference_player(rates: ErrorRates) -> MakeAgent:
+    """Return the maker of reference agents with these rates of deliberate mistakes."""
+
+    def make(planned: Planned, agent: Agent) -> AgentPlayer:
+        return ReferenceAgent(planned.task, agent, rng(planned.seed, "agent"), rates)
+
+    return make
+
+
+async def _all(work: Iterable[Awaitable[Episode]]) -> list[Episode]:
+    return list(await asyncio.gather(*work))

@@ -1,0 +1,1 @@
+"""Templates of the pages we write: dataset card, report."""
