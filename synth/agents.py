@@ -58,8 +58,8 @@ _JOBS = (
     "helper with access to the system",
     "trained member of the service team",
 )
-_PLACES = ("{}", "the {} desk", "the {} service", "the {} team", "the {} office", "our {} system")
-NEAR_DUPLICATE = 0.9
+_PLACES = ("the {}", "the {} desk", "the {} service", "the {} team", "the {} office", "our {} system")
+NEAR_DUPLICATE = 0.8
 """Jaccard similarity of word triples from which two prompts count as nearly the same."""
 
 

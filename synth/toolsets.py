@@ -11,6 +11,7 @@ One toolset belongs to one world, because an episode runs in one environment.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from synth.core.errors import NotSuitable
 from synth.core.protocols import World
 from synth.core.types import Effect, ToolSpec
 
+_KEY = re.compile(r"(^|_|\.)ids?$")
+"""Names of keys: what nobody knows by heart and only a tool can tell."""
 MISSING_SHARE = 0.15
 """Share of toolsets from which the tool they were grown around is taken away again."""
 OVERLAP_PAIRS = 20_000
@@ -47,7 +50,10 @@ class ToolGraph:
             if edge.source == edge.target or self.handoff in (edge.source, edge.target):
                 continue
             self.graph.add_edge(edge.source, edge.target)
-            sources = self._sources.setdefault((edge.target, edge.parameter), [])
+            if not _KEY.search(edge.parameter) and not _KEY.search(edge.column):
+                continue  # a value a person can say, such as an e-mail address: no look-up needed
+            parameter = edge.parameter.partition(".")[0]
+            sources = self._sources.setdefault((edge.target, parameter), [])
             if edge.source not in sources:
                 sources.append(edge.source)
         self.anchors = tuple(name for name in self.specs if name != self.handoff)

@@ -313,9 +313,12 @@ class CallCheck(Frozen):
 
     kind: Literal["call"] = "call"
     tool: str
+    """Name of a tool; `*` is any tool."""
     arguments: dict[str, Any] = {}
     at_least: int = 1
     at_most: int | None = None
+    before: str | None = None
+    """Only calls made before the first successful call of this tool count."""
 
 
 class OutputCheck(Frozen):
