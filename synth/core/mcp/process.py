@@ -14,12 +14,17 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from synth.core.errors import DiskFull, ServerFailed
 from synth.core.mcp.wire import LineBuffer, LineTooLong
-from synth.core.sandbox.confine import ProcessLimits, confine
+from synth.core.sandbox.confine import ProcessLimits, confine, tier
 
 CHUNK = 64 << 10
+LAST_WORDS_S = 0.05
+"""After the end of its output: time for its exit status and standard error to arrive."""
+KILL_S = 5.0
+"""Time the kernel gets to end a killed process (one that waits for a disk can take long)."""
 MARK = "TOOLLOOM_SERVER"
 """Environment variable by which children that left the process group are found again."""
 
@@ -71,147 +76,161 @@ class Limits:
     process: ProcessLimits = field(default_factory=ProcessLimits)
 
 
+def start(
+    launch: ServerLaunch,
+    limits: Limits,
+    *,
+    on_line: Callable[[bytes], None],
+    on_end: Callable[[ServerFailed], None],
+) -> ServerProcess:
+    """Launch a server; must be called in a running event loop.
+
+    Args:
+        launch: what to start.
+        limits: what it may cost.
+        on_line: called with each line of its standard output.
+        on_end: called once, when it is over for a reason of its own.
+
+    Raises:
+        ServerFailed: there is no such program, or it cannot be executed.
+        NoConfinement: this machine cannot confine it as asked.
+        DiskFull: there is no room for its temporary folder.
+    """
+    program = shutil.which(launch.argv[0])
+    if program is None:
+        raise ServerFailed(
+            f"no such program {launch.argv[0]!r}",
+            where=launch.label,
+            remedy="install it, or give its path",
+            outcome="exited",
+        )
+    mark = uuid.uuid4().hex
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix="toolloom-", ignore_cleanup_errors=True)
+        try:
+            process = _popen(launch, limits, os.path.abspath(program), Path(scratch.name), mark)
+        except BaseException:
+            scratch.cleanup()
+            raise
+    except OSError as error:
+        raise _not_started(error, launch.label) from error
+    return ServerProcess(process, scratch, mark, launch, limits, _Listener(on_line, on_end))
+
+
+def _popen(
+    launch: ServerLaunch, limits: Limits, program: str, scratch: Path, mark: str
+) -> subprocess.Popen[bytes]:
+    scratch = scratch.resolve()
+    own = scratch / "work"
+    for folder in (own, scratch / "home", scratch / "tmp"):
+        folder.mkdir()
+    writable = launch.writable.resolve() if launch.writable else own
+    command = confine(
+        [program, *launch.argv[1:]],
+        writable=[writable, scratch],
+        network=launch.network,
+        readable=launch.readable,
+        cwd=launch.cwd or writable,
+        limits=limits.process,
+        allow_weaker=launch.allow_weaker,
+    )
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=server_environment(program, scratch) | dict(launch.env) | {MARK: mark},
+        cwd=scratch,
+        start_new_session=True,
+        bufsize=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    on_line: Callable[[bytes], None]
+    on_end: Callable[[ServerFailed], None]
+
+
 class ServerProcess:
-    """A running server: `send` lines to it, get lines from it by `on_line`."""
+    """A running server: `send` lines to it, get lines from it. Made by `start`."""
 
     def __init__(
         self,
+        process: subprocess.Popen[bytes],
+        scratch: tempfile.TemporaryDirectory[str],
+        mark: str,
         launch: ServerLaunch,
         limits: Limits,
-        *,
-        on_line: Callable[[bytes], None],
-        on_end: Callable[[ServerFailed], None],
+        listener: _Listener,
     ) -> None:
-        self._launch, self._limits = launch, limits
-        self._on_line, self._on_end = on_line, on_end
+        self._process, self._scratch, self._mark = process, scratch, mark
+        self._label, self._limits, self._listener = launch.label, limits, listener
+        self._escapable = tier() == "rlimits"
         self._lines = LineBuffer(limits.line_bytes)
-        self._stderr = bytearray()
-        self._outgoing = bytearray()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._mark = uuid.uuid4().hex
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._ended = False
+        self._stderr, self._outgoing = bytearray(), bytearray()
+        self._over = False
+        self._loop = asyncio.get_running_loop()
+        pipes = (process.stdin, process.stdout, process.stderr)
+        self._stdin, self._stdout, self._stderr_pipe = (p for p in pipes if p is not None)
+        for pipe in (self._stdin, self._stdout, self._stderr_pipe):
+            os.set_blocking(pipe.fileno(), False)
+        self._loop.add_reader(self._stdout.fileno(), self._read_stdout)
+        self._loop.add_reader(self._stderr_pipe.fileno(), self._read_stderr)
 
     @property
-    def pid(self) -> int | None:
-        """Return the process (and process group) id, or None before the start."""
-        return self._process.pid if self._process else None
+    def pid(self) -> int:
+        """Return the id of the process and of its group."""
+        return self._process.pid
 
     @property
     def stderr_tail(self) -> str:
         """Return the end of what the server wrote to standard error."""
         return self._stderr.decode("utf-8", errors="replace")
 
-    def start(self) -> None:
-        """Launch the server.
-
-        Raises:
-            ServerFailed: there is no such program, or it cannot be executed.
-            NoConfinement: this machine cannot confine it as asked.
-        """
-        launch = self._launch
-        program = shutil.which(launch.argv[0])
-        if program is None:
-            raise ServerFailed(
-                f"no such program {launch.argv[0]!r}",
-                where=launch.label,
-                remedy="install it, or give its path",
-                outcome="exited",
-            )
-        scratch = tempfile.TemporaryDirectory(prefix="toolloom-", ignore_cleanup_errors=True)
-        try:
-            self._popen(os.path.abspath(program), Path(scratch.name).resolve())
-        except BaseException as error:
-            scratch.cleanup()
-            if isinstance(error, OSError):
-                raise _not_started(error, launch.label) from error
-            raise
-        self._scratch = scratch
-        loop = asyncio.get_running_loop()
-        assert self._process is not None
-        for pipe, reader in (
-            (self._process.stdout, self._read_stdout),
-            (self._process.stderr, self._read_stderr),
-        ):
-            assert pipe is not None
-            os.set_blocking(pipe.fileno(), False)
-            loop.add_reader(pipe.fileno(), reader)
-        assert self._process.stdin is not None
-        os.set_blocking(self._process.stdin.fileno(), False)
-
-    def _popen(self, program: str, scratch: Path) -> None:
-        launch = self._launch
-        own = scratch / "work"
-        for folder in (own, scratch / "home", scratch / "tmp"):
-            folder.mkdir()
-        writable = launch.writable.resolve() if launch.writable else own
-        command = confine(
-            [program, *launch.argv[1:]],
-            writable=[writable, scratch],
-            network=launch.network,
-            readable=launch.readable,
-            cwd=launch.cwd or writable,
-            limits=self._limits.process,
-            allow_weaker=launch.allow_weaker,
-        )
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=server_environment(program, scratch) | dict(launch.env) | {MARK: self._mark},
-            cwd=scratch,
-            start_new_session=True,
-            bufsize=0,
-        )
-
     # --- reading and writing ------------------------------------------------------------------
 
     def _read_stdout(self) -> None:
-        chunk = self._read(1)
+        chunk = _read(self._stdout)
         if chunk is None:
             return
         if not chunk:
-            self._stop_reading(1)
-            self._end(ServerFailed(*self._exit_words(), outcome="exited"))
+            self._stop(self._stdout)
+            self._loop.call_later(LAST_WORDS_S, self._closed_output)
             return
         try:
             for line in self._lines.feed(chunk):
-                self._on_line(line)
+                self._listener.on_line(line)
         except LineTooLong:
-            self._stop_reading(1)
             size = f"{self._limits.line_bytes >> 20} MiB"
-            self._end(
-                ServerFailed(f"a line exceeds {size}", where=self._launch.label, outcome="oversize")
-            )
+            self._end(f"a line exceeds {size}", "oversize")
+            self._stop(self._stdout)
             self.kill()
 
     def _read_stderr(self) -> None:
-        chunk = self._read(2)
+        chunk = _read(self._stderr_pipe)
         if chunk is None:
             return
         if not chunk:
-            self._stop_reading(2)
+            self._stop(self._stderr_pipe)
         self._stderr += chunk
         del self._stderr[: -self._limits.stderr_bytes]
 
-    def _read(self, which: int) -> bytes | None:
-        """Return what is there, b"" at the end, None when nothing is there yet."""
-        assert self._process is not None
-        pipe = self._process.stdout if which == 1 else self._process.stderr
-        assert pipe is not None
-        try:
-            return os.read(pipe.fileno(), CHUNK)
-        except (BlockingIOError, InterruptedError):
-            return None
-        except OSError:
-            return b""
+    def _closed_output(self) -> None:
+        status = _exit_status(self._process.pid) if self._process.returncode is None else None
+        words = "closed its output" if status is None else f"exited with status {status}"
+        said = self.stderr_tail.strip().splitlines()
+        self._end(f"{words}: {said[-1][:300]}" if said else words, "exited")
 
-    def _stop_reading(self, which: int) -> None:
-        assert self._process is not None
-        pipe = self._process.stdout if which == 1 else self._process.stderr
-        if pipe is not None and not pipe.closed:
-            asyncio.get_running_loop().remove_reader(pipe.fileno())
+    def _end(self, what: str, outcome: str) -> None:
+        if not self._over:
+            self._over = True
+            self._listener.on_end(ServerFailed(what, where=self._label, outcome=outcome))
+
+    def _stop(self, pipe: IO[bytes]) -> None:
+        if not pipe.closed:
+            self._loop.remove_reader(pipe.fileno())
+            self._loop.remove_writer(pipe.fileno())
             pipe.close()
 
     def send(self, line: bytes) -> None:
@@ -222,78 +241,81 @@ class ServerProcess:
         self._write()
 
     def _write(self) -> None:
-        pipe = self._process.stdin if self._process else None
-        if pipe is None or pipe.closed:
+        if self._stdin.closed:
             return
-        loop = asyncio.get_running_loop()
         try:
-            done = os.write(pipe.fileno(), self._outgoing)
+            done = os.write(self._stdin.fileno(), self._outgoing)
             del self._outgoing[:done]
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:  # its end is closed; standard output tells the rest
             self._outgoing.clear()
         if self._outgoing:
-            loop.add_writer(pipe.fileno(), self._write)
+            self._loop.add_writer(self._stdin.fileno(), self._write)
         else:
-            loop.remove_writer(pipe.fileno())
-
-    def _end(self, failure: ServerFailed) -> None:
-        if not self._ended:
-            self._ended = True
-            self._on_end(failure)
-
-    def _exit_words(self) -> tuple[str]:
-        assert self._process is not None
-        code = self._process.poll()
-        status = "" if code is None else f" with status {code}"
-        said = self.stderr_tail.strip().splitlines()
-        last = f": {said[-1][:200]}" if said else ""
-        return (f"{self._launch.label} closed its output{status}{last}",)
+            self._loop.remove_writer(self._stdin.fileno())
 
     # --- ending -------------------------------------------------------------------------------
 
     def kill(self) -> None:
         """Kill the process group now, and whatever of it escaped into other groups."""
-        if self._process is None:
-            return
+        if self._process.returncode is not None:
+            return  # reaped: its number may belong to somebody else by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        _kill_marked(self._mark)
+        if self._escapable:
+            _kill_marked(self._mark)
 
     async def close(self) -> None:
         """End the server: end of input, a moment to leave, then SIGKILL for all of it."""
-        process = self._process
-        if process is None:
-            return
-        self._ended = True
+        self._over = True
+        self._stop(self._stdin)
         try:
-            self._close_input()
             await self._wait(self._limits.stop_s)
         finally:
             self.kill()
-            for which in (1, 2):
-                self._stop_reading(which)
-            await asyncio.shield(self._wait(5.0))
-            self._process = None
-            if self._scratch is not None:
-                self._scratch.cleanup()
+            self._stop(self._stdout)
+            self._stop(self._stderr_pipe)
+            await asyncio.shield(self._reap())
 
-    def _close_input(self) -> None:
-        assert self._process is not None
-        pipe = self._process.stdin
-        if pipe is not None and not pipe.closed:
-            asyncio.get_running_loop().remove_writer(pipe.fileno())
-            pipe.close()
+    async def _reap(self) -> None:
+        await self._wait(KILL_S)
+        self._process.poll()
+        self._scratch.cleanup()
 
     async def _wait(self, limit_s: float) -> None:
-        """Wait for the process itself, never for its pipes: a child may hold those open."""
-        assert self._process is not None
+        """Wait for the process itself, never for its pipes: a child may hold those open.
+
+        It is left a zombie, so that its number stays its own until the group was killed.
+        """
         step, waited = 0.002, 0.0
-        while self._process.poll() is None and waited < limit_s:
+        while self._process.returncode is None and _exit_status(self._process.pid) is None:
+            if waited >= limit_s:
+                return
             await asyncio.sleep(step)
             waited += step
             step = min(step * 1.5, 0.05)
+
+
+def _read(pipe: IO[bytes]) -> bytes | None:
+    """Return what is there, b"" at the end, None when nothing is there yet."""
+    try:
+        return os.read(pipe.fileno(), CHUNK)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError:
+        return b""
+
+
+def _exit_status(pid: int) -> int | None:
+    """Return the status (negative: the signal) of a child that ended, without reaping it."""
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return 0
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
 def server_environment(program: str, scratch: Path) -> dict[str, str]:
@@ -325,7 +347,12 @@ def _not_started(error: OSError, label: str) -> Exception:
 def _kill_marked(mark: str) -> None:
     """Kill every process of ours whose environment carries the mark (Linux only)."""
     needle = f"{MARK}={mark}".encode()
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if needle in (entry / "environ").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
+    for _ in range(5):  # a process may have forked while the list was read
+        found = 0
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if needle in (entry / "environ").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    found += 1
+        if not found:
+            return

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from synth.core.errors import ServerFailed
-from synth.core.mcp.process import Limits, ServerLaunch, ServerProcess
+from synth.core.mcp.process import Limits, ServerLaunch, ServerProcess, start
 from synth.core.mcp.wire import messages
 
 __all__ = ["Limits", "McpSession", "RpcError", "ServerLaunch"]
@@ -57,9 +57,7 @@ class McpSession:
         self.noise_lines = 0
         self.start_s = 0.0
         """Seconds from launch to the answer of `initialize`."""
-        self._process = ServerProcess(
-            launch, self.limits, on_line=self._on_line, on_end=self._on_end
-        )
+        self._process: ServerProcess | None = None
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._next_id = 0
         self._idle_bytes = 0
@@ -75,7 +73,9 @@ class McpSession:
         """
         begun = time.monotonic()
         try:
-            self._process.start()
+            self._process = start(
+                self.launch, self.limits, on_line=self._on_line, on_end=self._on_end
+            )
             hello = {
                 "protocolVersion": PROTOCOL,
                 "capabilities": {},
@@ -144,7 +144,8 @@ class McpSession:
     async def close(self) -> None:
         """End the server and everything it started. Harmless when called twice."""
         self._on_end(ServerFailed("the session is closed", where=self._where, outcome="exited"))
-        await self._process.close()
+        if self._process is not None:
+            await self._process.close()
 
     async def __aenter__(self) -> McpSession:
         return await self.open()
@@ -160,12 +161,12 @@ class McpSession:
     @property
     def stderr_tail(self) -> str:
         """Return the end of what the server wrote to standard error."""
-        return self._process.stderr_tail
+        return self._process.stderr_tail if self._process else ""
 
     @property
     def pid(self) -> int | None:
-        """Return the id of the server's process group, None when there is none."""
-        return self._process.pid
+        """Return the id of the server's process group, None before the start."""
+        return self._process.pid if self._process else None
 
     # --- requests and replies -----------------------------------------------------------------
 
@@ -204,7 +205,8 @@ class McpSession:
 
     def _send(self, message: dict[str, Any]) -> None:
         text = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":"))
-        self._process.send(text.encode() + b"\n")
+        if self._process is not None:
+            self._process.send(text.encode() + b"\n")
 
     def _on_line(self, line: bytes) -> None:
         found = messages(line)
@@ -258,7 +260,8 @@ class McpSession:
     def _over(self, failure: ServerFailed) -> None:
         """End the session now: nothing it says later counts."""
         self._on_end(failure)
-        self._process.kill()
+        if self._process is not None:
+            self._process.kill()
 
     def _on_end(self, failure: ServerFailed) -> None:
         if self._failure is None:
