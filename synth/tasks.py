@@ -1,0 +1,211 @@
+"""Tasks: an executed goal put into a user's words, with its rubric and its difficulty.
+
+Blueprint first (APIGen-MT 4.1, papers 2.3): a world samples a goal and executes it, and only then
+are the words written around it. A task never says more than its user knows; what was withheld is
+told when the agent asks.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from synth.core import voices
+from synth.core.errors import BadConfig, NotSuitable, UnknownName
+from synth.core.protocols import World
+from synth.core.types import Agent, Blueprint, Effect, Fact, Persona, Task, TaskKind
+from synth.personas import sample_persona
+from synth.rubrics import rubric_for
+
+DEFAULT_SHARES: Mapping[TaskKind, float] = MappingProxyType(
+    {
+        TaskKind.SINGLE_WRITE: 0.24,
+        TaskKind.CHAINED_WRITES: 0.18,
+        TaskKind.LOOKUP: 0.16,
+        TaskKind.PARALLEL: 0.12,
+        TaskKind.MISSING_FACT: 0.14,
+        TaskKind.FORBIDDEN: 0.09,
+        TaskKind.UNSERVED: 0.07,
+    }
+)
+"""Share of each kind. The reports give none; ToolACE's ablations set the floor: without samples
+that need no tool, irrelevance detection falls from 86 to 7 %, and without parallel ones multi-turn
+accuracy from 17 to 2 % (papers 14.2), so neither may be rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How often each kind of task is drawn.
+
+    Attributes:
+        shares: kind -> weight; kinds left out are never drawn. Weights need not sum to 1.
+    """
+
+    shares: Mapping[TaskKind, float] = field(default_factory=lambda: DEFAULT_SHARES)
+
+    def __post_init__(self) -> None:
+        wrong = [str(kind) for kind, share in self.shares.items() if not 0 <= share < float("inf")]
+        if wrong or not any(self.shares.values()):
+            raise BadConfig(
+                f"shares of task kinds must be 0 or more, and one above 0; wrong: {wrong or 'all'}",
+                where="mix",
+            )
+
+    @classmethod
+    def of(cls, shares: Mapping[str, float]) -> Mix:
+        """Return a mix from a configuration table such as `{"lookup": 1, "forbidden": 0.5}`.
+
+        Raises:
+            UnknownName: no such kind; close names are suggested.
+            BadConfig: a share is negative, or all are 0.
+        """
+        known = {kind.value: kind for kind in TaskKind}
+        for name in shares:
+            if name not in known:
+                raise UnknownName("kind of task", name, known)
+        return cls({known[name]: share for name, share in shares.items()})
+
+    def draw(self, rng: random.Random, kinds: Sequence[TaskKind]) -> TaskKind:
+        """Draw one of `kinds` (those a world can sample) by share.
+
+        Raises:
+            NotSuitable: none of them has a share.
+        """
+        shares = [(kind, self.shares.get(kind, 0.0)) for kind in TaskKind if kind in kinds]
+        total = sum(share for _, share in shares)
+        if not total:
+            raise NotSuitable("no_kind")
+        mark = rng.random() * total
+        for kind, share in shares:
+            mark -= share
+            if mark < 0:
+                return kind
+        return next(kind for kind, share in reversed(shares) if share)
+
+
+def difficulty(blueprint: Blueprint) -> int:
+    """Return how hard a task is: calls + writes + facts to ask for + distractor tools / 4.
+
+    One read with nothing to distract is 1; so is a request that needs no call at all.
+    """
+    calls = blueprint.solution
+    writes = sum(call.effect is not Effect.READ for call in calls)
+    distractors = len(set(blueprint.tools) - {call.tool for call in calls})
+    return max(1, len(calls) + writes + len(blueprint.withheld) + distractors // 4)
+
+
+def write_task(blueprint: Blueprint, persona: Persona, rng: random.Random) -> Task:
+    """Put a blueprint into words.
+
+    Args:
+        blueprint: the executed goal.
+        persona: who asks. Where the user is a row with a name, the persona takes that name.
+        rng: the only source of chance.
+    """
+    name = own_name(blueprint)
+    if name is not None and name != persona.name:
+        persona = persona.model_copy(update={"name": name})
+    return Task.model_construct(
+        blueprint=blueprint,
+        persona=persona,
+        request=voices.opening(persona, blueprint.clauses, blueprint.opening, rng),
+        rubric=rubric_for(blueprint),
+        difficulty=difficulty(blueprint),
+    )
+
+
+async def sample_task(
+    world: World, agent: Agent, kind: TaskKind, state_seed: int, rng: random.Random
+) -> Task:
+    """Sample a goal that the agent's toolset allows (or, for refusals, does not) and write it up.
+
+    Raises:
+        NotSuitable: nothing of that kind here; the reason is counted by the caller.
+    """
+    blueprint = await world.blueprint(kind, agent.tools, state_seed, rng)
+    return write_task(blueprint, sample_persona(rng), rng)
+
+
+def own_name(blueprint: Blueprint) -> str | None:
+    """Return the name of the user's own row, if the user is a row that has one."""
+    for fact in (*blueprint.opening, *blueprint.background):
+        if fact.name in {"user.name", "user.full_name"}:
+            return str(fact.value)
+    return None
+
+
+# --- what must not be said -------------------------------------------------------------------
+
+_IDENTIFIER = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/@-]{3,}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def leaks(task: Task, agent: Agent) -> list[str]:
+    """Return what the agent's prompt or the request gives away; empty means nothing.
+
+    Looked for, as whole words: withheld facts in the request; identifiers of the solution that the
+    user does not know, in request and prompt; texts of the rubric, in request and prompt. Facts of
+    fewer than three characters are left out: a 2 in a request is not the 2 that was withheld.
+    """
+    blueprint = task.blueprint
+    found = [
+        f"withheld: {fact.name}"
+        for fact in blueprint.withheld
+        if any(occurs(text, task.request) for text in _forms(fact))
+    ]
+    spoken = (task.request, agent.system)
+    known = _known_text(blueprint)
+    for value in dict.fromkeys(_strings(call.arguments for call in blueprint.solution)):
+        if (
+            _IDENTIFIER.fullmatch(value)
+            and not _DATE.match(value)
+            and not occurs(value, known)
+            and any(occurs(value, text) for text in spoken)
+        ):
+            found.append(f"argument: {value}")
+    found.extend(
+        f"rubric: {criterion.id}"
+        for criterion in task.rubric.criteria()
+        if any(criterion.text in text for text in spoken)
+    )
+    return found
+
+
+def _forms(fact: Fact) -> tuple[str, ...]:
+    plain = str(fact.value) if isinstance(fact.value, str) else ""
+    return tuple({form for form in (plain, fact.spoken) if len(form) >= 3})
+
+
+def _known_text(blueprint: Blueprint) -> str:
+    facts = (*blueprint.opening, *blueprint.withheld, *blueprint.background)
+    return "\n".join(
+        [*blueprint.clauses, *(str(f.value) for f in facts), *(f.spoken for f in facts)]
+    )
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif not isinstance(value, (int, float, bool, type(None))):
+        for item in value:
+            yield from _strings(item)
+
+
+def occurs(text: str, inside: str) -> bool:
+    """Return whether `text` stands in `inside` with no letter or digit right beside it."""
+    start = inside.find(text)
+    while start >= 0:
+        end = start + len(text)
+        before = inside[start - 1] if start else " "
+        after = inside[end] if end < len(inside) else " "
+        if not before.isalnum() and not after.isalnum():
+            return True
+        start = inside.find(text, start + 1)
+    return False
