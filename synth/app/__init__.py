@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from synth.core.errors import ToolloomError
+from synth.core.errors import ToolloomError, UnknownName
 
 COMMANDS = {
     "demo": "registry, agents, tasks, episodes, judge, dataset, SFT, RL: all of it, in minutes",
@@ -35,6 +35,7 @@ COMMANDS = {
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="toolloom",
+        usage="toolloom [--workspace DIR] [--json] COMMAND ...",
         description="Weave tool specifications into training data for LLM agents, and train on it.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n"
@@ -43,8 +44,6 @@ def _parser() -> argparse.ArgumentParser:
         "Exit codes: 0 done, 1 failed, 2 bad input, 3 target missed, 130 interrupted.",
     )
     _add_shared(parser, top=True)
-    parser.add_argument("command", metavar="COMMAND", choices=[*COMMANDS], nargs="?")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 
@@ -66,39 +65,46 @@ def _add_shared(parser: argparse.ArgumentParser, *, top: bool) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    before, command, after = _split(list(sys.argv[1:] if argv is None else argv))
     parser = _parser()
-    top = parser.parse_args(argv)
-    if top.command is None:
+    top = parser.parse_args(before)
+    if command is None:
         parser.print_help()
         return 0
-    arguments = top
     try:
-        module = importlib.import_module(f"synth.app.{top.command}")
+        if command not in COMMANDS:
+            raise UnknownName("command", command, COMMANDS)
+        module = importlib.import_module(f"synth.app.{command}")
         own = argparse.ArgumentParser(
-            prog=f"toolloom {top.command}",
+            prog=f"toolloom {command}",
             description=module.__doc__,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_shared(own, top=False)
         module.configure(own)
-        arguments = own.parse_args(top.rest, namespace=argparse.Namespace(**_given(top)))
+        arguments = own.parse_args(after, namespace=top)
         result = module.run(arguments)
         if arguments.json and result is not None:
             sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
         sys.stdout.flush()
     except ToolloomError as error:
-        return _fail(f"toolloom {top.command}: {error}", error.exit_code)
+        return _fail(f"toolloom {command}: {error}", error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted; the same command goes on from here", 130)
     except BrokenPipeError:
         # The reader went away (`| head`): not an error, but nothing may be flushed at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return 0
 
 
-def _given(top: argparse.Namespace) -> dict[str, object]:
-    return {"workspace": top.workspace, "json": top.json, "command": top.command}
+def _split(argv: list[str]) -> tuple[list[str], str | None, list[str]]:
+    """Split the line at the command, so that each command parses only what is its own."""
+    index = 0
+    while index < len(argv):
+        if not argv[index].startswith("-"):
+            return argv[:index], argv[index], argv[index + 1 :]
+        index += 2 if argv[index] == "--workspace" else 1
+    return argv, None, []
 
 
 def _fail(line: str, code: int) -> int:

@@ -1,0 +1,56 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from synth.core.config import Config, load_config
+from synth.core.errors import BadInput
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add `--config` and `--set`."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML configuration")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override one key, e.g. --set generate.errors.rate=0.2 (repeatable)",
+    )
+
+
+def read_config(arguments: argparse.Namespace) -> Config:
+    """Return the resolved configuration of a command line."""
+    return load_config(arguments.config, arguments.set)
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add `--run`."""
+    parser.add_argument(
+        "--run", default="default", metavar="NAME", help="name of the run (default: default)"
+    )
+
+
+def run_folder(arguments: argparse.Namespace, *, must_exist: bool = True) -> Path:
+    """Return the folder of `--run` in the workspace.
+
+    Raises:
+        BadInput: the name is no folder name, or there is no such run.
+    """
+    name = arguments.run
+    if not name or name != Path(name).name or name.startswith("."):
+        raise BadInput(
+            f"not a name for a run: {name!r}", where="--run", remedy="letters and digits"
+        )
+    folder: Path = arguments.workspace / "runs" / name
+    if must_exist and not (folder / "plan.jsonl").exists():
+        runs = arguments.workspace / "runs"
+        found = sorted(p.parent.name for p in runs.glob("*/plan.jsonl")) if runs.is_dir() else []
+        raise BadInput(
+            f"there is no run {name!r}",
+            where=str(arguments.workspace),
+            remedy=f"runs here: {', '.join(found)}" if found else "make one: toolloom generate",
+        )
+    return folder

@@ -1,0 +1,41 @@
+"""Write the dataset of a run: OpenAI messages and tools as JSONL and Parquet, and its card."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from synth.app._options import add_run, run_folder
+from synth.app._show import show
+from synth.dataset import EXPORTERS
+from synth.pipeline.export import export
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_run(parser)
+    parser.add_argument(
+        "--to", type=Path, metavar="DIR", help="folder to write (default: RUN/dataset)"
+    )
+    parser.add_argument(
+        "--format",
+        action="append",
+        metavar="NAME",
+        help=f"one of {', '.join(EXPORTERS.names())} (repeatable; default: all)",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="at most so many rows")
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Export, and return what was written."""
+    folder = run_folder(arguments)
+    written = export(
+        folder,
+        arguments.to or folder / "dataset",
+        formats=arguments.format or EXPORTERS.names(),
+        limit=arguments.limit,
+    )
+    if not arguments.json:
+        show("\n".join(f"{path}  {rows} rows" for path, rows in written["files"].items()))
+    return written

@@ -1,0 +1,86 @@
+"""Export of a run: rows in every wanted format, and a card that says how they came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from synth.core.config import Config
+from synth.core.errors import BadInput
+from synth.core.jsonl import write_atomic
+from synth.core.prompts import prompts
+from synth.core.types import ToolSpec
+from synth.dataset import EXPORTERS, dataset_rows
+from synth.report import funnel_lines
+
+
+def run_tools(run: Path) -> dict[str, dict[str, ToolSpec]]:
+    """Return the tools that a run's agents were shown, by world and name (from `tools.json`)."""
+    data = orjson.loads((run / "tools.json").read_bytes())
+    return {
+        world: {name: ToolSpec.model_validate(tool) for name, tool in tools.items()}
+        for world, tools in data.items()
+    }
+
+
+def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None) -> dict[str, Any]:
+    """Write the dataset of a finished run.
+
+    Args:
+        run: the run folder.
+        folder: where to write; made if absent.
+        formats: names of exporters.
+        limit: at most so many rows; None is all that were asked for.
+
+    Returns:
+        `rows`, and `files`: path -> rows.
+
+    Raises:
+        UnknownName: no such exporter.
+        BadInput: the run is not finished.
+    """
+    exporters = [(name, EXPORTERS.get(name)) for name in formats]
+    if not (run / "report.json").exists():
+        raise BadInput(
+            "the run is not finished", where=str(run), remedy="repeat its generate command"
+        )
+    report = orjson.loads((run / "report.json").read_bytes())
+    wanted = report["accepted"] if limit is None else min(limit, report["accepted"])
+    rows = list(dataset_rows(run, run_tools(run), wanted))
+    files = {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for _, exporter in exporters:
+        path = folder / f"train{exporter.suffix}"
+        files[str(path)] = exporter.write(rows, path)
+    write_atomic(folder / "README.md", _card(report, rows, run).encode())
+    return {"rows": len(rows), "files": files, "card": str(folder / "README.md")}
+
+
+def _card(report: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> str:
+    config = Config.model_validate(orjson.loads((run / "config.json").read_bytes())["config"])
+    return prompts("synth.templates").render(
+        "dataset_card",
+        report=report,
+        rows=len(rows),
+        real=sum(row["real"] for row in rows),
+        tools=len({name for row in rows for name in _tool_names(row)}),
+        kinds=_count(rows, "kind"),
+        applications=_count(rows, "application"),
+        seed=config.seed,
+        error_rate=config.generate.errors.rate,
+        funnel="\n".join(funnel_lines(report)),
+    )
+
+
+def _tool_names(row: dict[str, Any]) -> list[str]:
+    return [tool["function"]["name"] for tool in orjson.loads(row["tools"])]
+
+
+def _count(rows: list[dict[str, Any]], column: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row[column]] = counts.get(row[column], 0) + 1
+    return dict(sorted(counts.items()))

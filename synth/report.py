@@ -1,0 +1,120 @@
+"""What came of a run: yield funnel and shape of what was accepted, computed from its files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any
+
+from synth.core.types import Fault
+from synth.run import Episode, Planned, Run
+
+
+def run_report(run: Run, used: int) -> dict[str, Any]:
+    """Return the report of the first `used` places of a run's plan.
+
+    Every count is recomputed from the plan and the episodes, so that a resumed run and an
+    uninterrupted one report the same.
+    """
+    plan = run.plan[:used]
+    pairs = [(p, run.episodes[p.episode]) for p in plan if p.episode in run.episodes]
+    passed = [(p, e) for p, e in pairs if e.verdict.passed]
+    given_up: Counter[str] = Counter()
+    for planned in plan:
+        given_up.update(planned.rejected)
+    failed, faults = _failures(e for _, e in pairs)
+    return {
+        "run": run.path.name,
+        "fingerprint": run.fingerprint,
+        "agents": len({p.agent for p in plan}),
+        "tasks": len({p.task.key for p in plan}),
+        "candidates": len(plan) + sum(given_up.values()),
+        "given_up": dict(given_up.most_common()),
+        "episodes": len(pairs),
+        "accepted": len(passed),
+        "rejected_by_reason": dict(failed.most_common()),
+        "faults_by_owner": dict(faults.most_common()),
+        "not_needed": len(run.plan) - len(plan),
+        "by_application": _shares(pairs, "world"),
+        "by_kind": _shares(pairs, "kind"),
+        "by_voice": _shares(pairs, "voice"),
+        "played_by": dict(_players(e for _, e in pairs)),
+        "accepted_shape": _shape([e for _, e in passed]),
+    }
+
+
+def _failures(episodes: Iterable[Episode]) -> tuple[Counter[str], Counter[str]]:
+    failed: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    for episode in episodes:
+        verdict = episode.verdict
+        if verdict.passed:
+            continue
+        if verdict.passed is None or verdict.fault not in (None, Fault.AGENT):
+            faults[str(verdict.fault or Fault.JUDGE)] += 1
+        else:
+            failed[verdict.reason] += 1
+    return failed, faults
+
+
+def _shares(pairs: Iterable[tuple[Planned, Episode]], what: str) -> dict[str, dict[str, int]]:
+    out: dict[str, dict[str, int]] = {}
+    for planned, episode in pairs:
+        name = {
+            "world": planned.world,
+            "kind": str(planned.task.blueprint.kind),
+            "voice": planned.task.persona.voice,
+        }[what]
+        row = out.setdefault(name, {"episodes": 0, "accepted": 0})
+        row["episodes"] += 1
+        row["accepted"] += bool(episode.verdict.passed)
+    return dict(sorted(out.items()))
+
+
+def _players(episodes: Iterable[Episode]) -> Counter[str]:
+    return Counter(
+        f"{role}: {who}" for e in episodes for role, who in sorted(e.trajectory.players.items())
+    )
+
+
+def _shape(episodes: list[Episode]) -> dict[str, Any]:
+    """Describe accepted conversations: lengths, calls, tools."""
+    if not episodes:
+        return {"calls": None, "messages": None, "tools_called": None, "real": None}
+    calls = [len(e.trajectory.steps) for e in episodes]
+    messages = [len(e.trajectory.messages) for e in episodes]
+    tools = {(e.trajectory.world, s.call.name) for e in episodes for s in e.trajectory.steps}
+    return {
+        "calls": {"median": median(calls), "mean": round(sum(calls) / len(calls), 2)},
+        "messages": {"median": median(messages), "mean": round(sum(messages) / len(messages), 2)},
+        "tools_called": len(tools),
+        "real": sum(e.trajectory.real for e in episodes),
+    }
+
+
+def funnel_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return the yield funnel as lines of text, widest stage first."""
+    lines = [
+        f"run {report['run']}: {report['accepted']} accepted of {report['episodes']} episodes",
+        "",
+        "yield",
+        f"  candidates      {report['candidates']:>7}",
+        *_indented(report["given_up"], "given up"),
+        f"  tasks admitted  {report['tasks']:>7}   ({report['agents']} agents)",
+        f"  episodes        {report['episodes']:>7}",
+        *_indented(report["rejected_by_reason"], "rejected"),
+        *_indented(report["faults_by_owner"], "no verdict"),
+        f"  accepted        {report['accepted']:>7}",
+    ]
+    for title, key in (("application", "by_application"), ("kind", "by_kind")):
+        lines += ["", f"{title:<18}episodes  accepted"]
+        lines += [
+            f"  {name:<16}{row['episodes']:>8}{row['accepted']:>10}"
+            for name, row in report[key].items()
+        ]
+    return lines
+
+
+def _indented(counts: Mapping[str, int], word: str) -> list[str]:
+    return [f"    {count:>7} {word}: {reason}" for reason, count in counts.items()]
