@@ -1,0 +1,87 @@
+"""An episode as people read it: who said what, what each call did, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from synth.core.types import Agent, Effect, Task, Trajectory, Verdict
+from synth.run import Episode
+
+Speaker = Literal["user", "agent", "call", "result", "error", "verdict"]
+
+
+class Line(NamedTuple):
+    """One line of a transcript."""
+
+    speaker: Speaker
+    text: str
+
+
+def transcript(episode: Episode, *, longest: int = 400) -> list[Line]:
+    """Return an episode as lines, system prompt left out.
+
+    Args:
+        episode: what was played and judged.
+        longest: texts are cut after so many characters.
+    """
+    lines = [Line(s, _cut(text, longest)) for s, text in _spoken(episode.trajectory)]
+    return lines + [Line("verdict", _cut(text, longest)) for text in _judged(episode.verdict)]
+
+
+def _spoken(trajectory: Trajectory) -> Iterator[Line]:
+    steps = {step.call.id: step for step in trajectory.steps}
+    for message in trajectory.messages:
+        if message.role == "user":
+            yield Line("user", message.content or "")
+        elif message.role == "assistant":
+            if message.content:
+                yield Line("agent", message.content)
+            for call in message.tool_calls:
+                yield Line("call", f"{call.name}({call.arguments})")
+                step = steps.get(call.id)
+                if step is not None:
+                    mark = "" if step.effect is Effect.READ else f"[{step.effect}] "
+                    speaker: Speaker = "result" if step.result.ok else "error"
+                    yield Line(speaker, mark + step.result.content)
+
+
+def _judged(verdict: Verdict) -> Iterator[str]:
+    word = {True: "passed", False: "rejected", None: "not judged"}[verdict.passed]
+    yield f"{word}: {verdict.reason}"
+    for result in verdict.results:
+        mark = {True: "yes", False: "no", None: "not judged"}[result.passed]
+        yield f"{result.id}: {mark} ({result.evidence})"
+
+
+def markdown(episode: Episode, task: Task, agent: Agent) -> str:
+    """Return an episode as a section of a Markdown page.
+
+    Text of models and tools is shown in a fenced block longer than any fence inside it, so that
+    nothing in it can become markup.
+    """
+    names = {"user": "user  ", "agent": "agent ", "call": "  →   ", "result": "  ←   "}
+    body = "\n".join(
+        f"{names.get(line.speaker, line.speaker[:6].ljust(6))} {line.text}"
+        for line in transcript(episode)
+    )
+    fence = "`" * max(3, _longest_run(body, "`") + 1)
+    head = (
+        f"### {task.blueprint.kind} in {agent.application}\n\n"
+        f"{task.persona.voice} user, {agent.behaviour.name} agent with {len(agent.tools)} tools, "
+        f"episode `{episode.trajectory.episode}`\n"
+    )
+    return f"{head}\n{fence}text\n{body}\n{fence}\n"
+
+
+def _cut(text: str, longest: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+
+
+def _longest_run(text: str, character: str) -> int:
+    longest = run = 0
+    for c in text:
+        run = run + 1 if c == character else 0
+        longest = max(longest, run)
+    return longest
