@@ -73,7 +73,7 @@ class Prompts:
         except jinja2.TemplateNotFound:
             raise UnknownName("prompt", name, self.names()) from None
 
-    def render(self, name: str, **values: Any) -> str:
+    def render(self, name: str, /, **values: Any) -> str:
         """Return the prompt filled in, without white space at its ends.
 
         Raises:
@@ -110,13 +110,15 @@ class Prompts:
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-@cache
+_loader = cache(Prompts)
+
+
 def prompts(package: str = "synth.prompts") -> Prompts:
     """Return the loader of a package's folder; one a process, so that templates compile once."""
-    return Prompts(package)
+    return _loader(package)
 
 
-def render(name: str, **values: Any) -> str:
+def render(name: str, /, **values: Any) -> str:
     """Fill in one of the prompts of `synth`; see `Prompts.render`."""
     return prompts().render(name, **values)
 
