@@ -9,82 +9,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from synth.core import voices
-from synth.core.errors import BadConfig, NotSuitable, UnknownName
 from synth.core.protocols import World
 from synth.core.types import Agent, Blueprint, Effect, Fact, Persona, Task, TaskKind
 from synth.personas import sample_persona
 from synth.rubrics import rubric_for
-
-DEFAULT_SHARES: Mapping[TaskKind, float] = MappingProxyType(
-    {
-        TaskKind.SINGLE_WRITE: 0.24,
-        TaskKind.CHAINED_WRITES: 0.18,
-        TaskKind.LOOKUP: 0.16,
-        TaskKind.PARALLEL: 0.12,
-        TaskKind.MISSING_FACT: 0.14,
-        TaskKind.FORBIDDEN: 0.09,
-        TaskKind.UNSERVED: 0.07,
-    }
-)
-"""Share of each kind. The reports give none; ToolACE's ablations set the floor: without samples
-that need no tool, irrelevance detection falls from 86 to 7 %, and without parallel ones multi-turn
-accuracy from 17 to 2 % (papers 14.2), so neither may be rare."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mix:
-    """How often each kind of task is drawn.
-
-    Attributes:
-        shares: kind -> weight; kinds left out are never drawn. Weights need not sum to 1.
-    """
-
-    shares: Mapping[TaskKind, float] = field(default_factory=lambda: DEFAULT_SHARES)
-
-    def __post_init__(self) -> None:
-        wrong = [str(kind) for kind, share in self.shares.items() if not 0 <= share < float("inf")]
-        if wrong or not any(self.shares.values()):
-            raise BadConfig(
-                f"shares of task kinds must be 0 or more, and one above 0; wrong: {wrong or 'all'}",
-                where="mix",
-            )
-
-    @classmethod
-    def of(cls, shares: Mapping[str, float]) -> Mix:
-        """Return a mix from a configuration table such as `{"lookup": 1, "forbidden": 0.5}`.
-
-        Raises:
-            UnknownName: no such kind; close names are suggested.
-            BadConfig: a share is negative, or all are 0.
-        """
-        known = {kind.value: kind for kind in TaskKind}
-        for name in shares:
-            if name not in known:
-                raise UnknownName("kind of task", name, known)
-        return cls({known[name]: share for name, share in shares.items()})
-
-    def draw(self, rng: random.Random, kinds: Sequence[TaskKind]) -> TaskKind:
-        """Draw one of `kinds` (those a world can sample) by share.
-
-        Raises:
-            NotSuitable: none of them has a share.
-        """
-        shares = [(kind, self.shares.get(kind, 0.0)) for kind in TaskKind if kind in kinds]
-        total = sum(share for _, share in shares)
-        if not total:
-            raise NotSuitable("no_kind")
-        mark = rng.random() * total
-        for kind, share in shares:
-            mark -= share
-            if mark < 0:
-                return kind
-        return next(kind for kind, share in reversed(shares) if share)
 
 
 def difficulty(blueprint: Blueprint) -> int:
