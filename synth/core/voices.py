@@ -24,15 +24,15 @@ from synth.core.types import Fact, Persona
 _FOLDER = Path(__file__).parent / "voices"
 _TOKEN = re.compile(r"<([a-z_]+)>|\{([A-Za-z_]+)\}")
 
-USER_SYMBOLS = frozenset(
-    "opening want also fact answer unknown which yes no correct repeat wait thanks resigned "
-    "give_up".split()
-)
+USER_SYMBOLS = frozenset({
+    "opening", "want", "also", "and", "fact", "answer", "unknown", "which", "yes", "no",
+    "correct", "repeat", "wait", "thanks", "resigned", "give_up",
+})  # fmt: skip
 """What every user's voice can say."""
-AGENT_SYMBOLS = frozenset(
-    "ask_one ask_many confirm confirm_next done told both refused unserved handed_over failed "
-    "declined farewell outputs output".split()
-)
+AGENT_SYMBOLS = frozenset({
+    "ask_one", "ask_many", "confirm", "confirm_next", "done", "told", "both", "refused",
+    "unserved", "handed_over", "failed", "declined", "farewell", "outputs", "output",
+})  # fmt: skip
 """What every agent's style can say."""
 
 
@@ -253,7 +253,7 @@ _REQUEST = re.compile(
 
 
 def questions(text: str) -> list[str]:
-    """Return the sentences of an agent that want an answer, courtesies ("anything else?") left out."""
+    """Return an agent's sentences that want an answer; "anything else?" is none of them."""
     return [
         sentence
         for sentence in _SENTENCE.split(text)
