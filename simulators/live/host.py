@@ -36,7 +36,7 @@ class Probe:
     tool: str
     arguments: Mapping[str, Any]
     holds: Callable[[str], bool]
-    """Takes the text of the result."""
+    """Takes the text of the result as the server wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Host:
                 result = await self.call(probe.tool, probe.arguments)
             except RpcError:
                 return False
-            if result.get("isError") is True or not probe.holds(self.text(result)):
+            if result.get("isError") is True or not probe.holds(_text(result)):
                 return False
         return True
 
