@@ -1,0 +1,276 @@
+"""The four verbs every loop is written in: sample, forward_backward, optim_step, save and load.
+
+`Engine` has the shape of the Tinker API, so that a remote engine (a sampler with weight hand-over)
+fits behind the same loops. `TorchEngine` does it all in this process with torch, on whatever device
+the model is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from synth.core.errors import BadInput, ToolloomError
+from train.batches import Batch, Row, batches
+from train.models import Loaded, load, save
+from train.objective import Loss
+from train.optimizer import MasterAdamW
+from train.sampling import Drawn, Generator, Sampling
+
+STATE_FILE = "training_state.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one forward (and backward) pass over some rows gave."""
+
+    loss: float
+    """0 where no loss was asked for."""
+    logprobs: list[list[float]]
+    """For each row, the log-probability of each of its trained tokens."""
+    tokens: int
+    """Tokens of the rows, shared beginnings counted for each row."""
+    places: int
+    """Places the model really computed: padding in, shared beginnings once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far one optimizer step goes."""
+
+    lr: float
+    clip: float | None = 1.0
+    """Largest gradient norm."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """What the engine has done, to plan by measured speed."""
+
+    trained_places: int = 0
+    trained_s: float = 0.0
+    sampled_tokens: int = 0
+    prefilled_tokens: int = 0
+    sampled_s: float = 0.0
+
+    def training_speed(self) -> float | None:
+        """Return places trained per second (forward, backward and step), if any were."""
+        return self.trained_places / self.trained_s if self.trained_s else None
+
+
+class Engine(Protocol):
+    """Anything that can sample from a policy and improve it."""
+
+    version: int
+    """Counts the changes of the weights; every sample says which version drew it."""
+
+    def sample(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
+    ) -> list[Drawn]:
+        """Continue each prompt up to a stop token or the limit.
+
+        Args:
+            prompts: token ids.
+            sampling: temperature, limits, stop tokens.
+            seeds: one for each prompt; a continuation depends on its own seed only.
+        """
+
+    def forward(self, rows: Sequence[Row], *, temperature: float = 1.0) -> Passed:
+        """Return log-probabilities without learning (the reference of an RL iteration)."""
+
+    def forward_backward(
+        self, rows: Sequence[Row], loss: Loss, *, temperature: float = 1.0
+    ) -> Passed:
+        """Add the gradient of `loss` over the rows.
+
+        Args:
+            rows: what to learn from.
+            loss: summed over the batches the rows are split into.
+            temperature: divides the logits, so that pi is the distribution that was sampled from.
+        """
+
+    def optim_step(self, step: Step) -> float:
+        """Move the weights; return the gradient's norm before clipping."""
+
+    def reset_optimizer(self) -> None:
+        """Forget the optimizer's moments."""
+
+    def save_weights(self, folder: str | Path) -> Path:
+        """Write the weights as a Hugging Face folder."""
+
+    def load_weights(self, folder: str | Path) -> None:
+        """Take the weights of a Hugging Face folder of the same shape."""
+
+
+class TorchEngine:
+    """An engine in this process.
+
+    Args:
+        loaded: model and tokenizer; the model is changed in place.
+        places: most places of one training batch (memory grows with it).
+        share: compute common beginnings of rows once.
+        weight_decay: of matrices.
+        cache_tokens: most tokens whose attention state is kept between calls of `sample`.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        places: int = 1536,
+        share: bool = True,
+        weight_decay: float = 0.0,
+        cache_tokens: int = 16_384,
+    ) -> None:
+        self.loaded = loaded
+        self.model = loaded.model
+        if getattr(self.model.config, "final_logit_softcapping", None):
+            raise BadInput("models with capped logits are not supported", where=loaded.name)
+        self.places, self.share = places, share
+        self.version = 0
+        self.meter = Meter()
+        self._optimizer: MasterAdamW | None = None
+        self._weight_decay = weight_decay
+        self._generator = Generator(self.model, cache_tokens=cache_tokens)
+        self._pad = int(loaded.tokenizer.pad_token_id or 0)
+
+    @property
+    def optimizer(self) -> MasterAdamW:
+        """The optimizer, made on first use: sampling needs none of its memory."""
+        if self._optimizer is None:
+            self._optimizer = MasterAdamW(self.model.parameters(), weight_decay=self._weight_decay)
+        return self._optimizer
+
+    def sample(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
+    ) -> list[Drawn]:
+        """See `Engine.sample`."""
+        started = time.perf_counter()
+        drawn = self._generator.sample(prompts, sampling, seeds, version=self.version)
+        self.meter.sampled_s += time.perf_counter() - started
+        self.meter.sampled_tokens += sum(len(one.ids) for one in drawn)
+        self.meter.prefilled_tokens = self._generator.prefilled
+        return drawn
+
+    def forward(self, rows: Sequence[Row], *, temperature: float = 1.0) -> Passed:
+        """See `Engine.forward`."""
+        with torch.no_grad():
+            return self._pass(rows, None, temperature)
+
+    def forward_backward(
+        self, rows: Sequence[Row], loss: Loss, *, temperature: float = 1.0
+    ) -> Passed:
+        """See `Engine.forward_backward`."""
+        started = time.perf_counter()
+        passed = self._pass(rows, loss, temperature)
+        self.meter.trained_s += time.perf_counter() - started
+        self.meter.trained_places += passed.places
+        return passed
+
+    def _pass(self, rows: Sequence[Row], loss: Loss | None, temperature: float) -> Passed:
+        logprobs: list[list[float]] = [[] for _ in rows]
+        total, places = 0.0, 0
+        for batch in batches(rows, places=self.places, pad=self._pad, share=self.share):
+            logp_N = self.logprobs(batch, temperature=temperature)
+            if loss is not None:
+                part = loss(logp_N, batch.weight_N.to(logp_N.device), batch.row_N.to(logp_N.device))
+                part.backward()  # type: ignore[no-untyped-call]
+                self.optimizer.gather()
+                total += float(part.detach())
+            for row, value in zip(batch.row_N.tolist(), logp_N.detach().tolist(), strict=True):
+                logprobs[row].append(value)
+            places += batch.places
+        return Passed(total, logprobs, sum(len(row.ids) for row in rows), places)
+
+    def logprobs(self, batch: Batch, *, temperature: float = 1.0) -> Tensor:
+        """Return the log-probability of each trained token; the head sees only their places."""
+        device = self.model.device
+        options: dict[str, Any] = {}
+        if batch.mask_LL is not None and batch.positions_BL is not None:
+            options["attention_mask"] = batch.mask_LL[None, None].to(device)
+            options["position_ids"] = batch.positions_BL.to(device)
+        hidden_BLD = self.model.base_model(
+            input_ids=batch.ids_BL.to(device), use_cache=False, **options
+        ).last_hidden_state
+        hidden_ND = hidden_BLD.flatten(0, 1)[batch.source_N.to(device)]
+        logits_NV = self.model.get_output_embeddings()(hidden_ND).float() / temperature
+        chosen_N: Tensor = logits_NV.gather(1, batch.target_N.to(device)[:, None]).squeeze(1)
+        logp_N: Tensor = chosen_N - logits_NV.logsumexp(dim=1)
+        return logp_N
+
+    def optim_step(self, step: Step) -> float:
+        """See `Engine.optim_step`.
+
+        Raises:
+            ToolloomError: the gradient is not finite; the weights are left as they were.
+        """
+        started = time.perf_counter()
+        norm = self.optimizer.step(step.lr, clip=step.clip)
+        if norm != norm or norm == float("inf"):
+            raise ToolloomError("the gradient is not finite", remedy="lower the learning rate")
+        self._changed()
+        self.meter.trained_s += time.perf_counter() - started
+        return norm
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._generator.forget()
+
+    def reset_optimizer(self) -> None:
+        """See `Engine.reset_optimizer`."""
+        self.optimizer.reset()
+
+    # --- weights and state -------------------------------------------------------------------
+
+    def save_weights(self, folder: str | Path) -> Path:
+        """See `Engine.save_weights`."""
+        return save(self.loaded, folder)
+
+    def load_weights(self, folder: str | Path) -> None:
+        """See `Engine.load_weights`.
+
+        Raises:
+            BadInput: no model there, or one of another shape.
+        """
+        other = load(folder, dtype=self.model.dtype).model
+        try:
+            self.model.load_state_dict(other.state_dict())
+        except RuntimeError as error:
+            raise BadInput("the model there has another shape", where=str(folder)) from error
+        if self._optimizer is not None:
+            self._optimizer.reload()
+        self._changed()
+
+    def save_state(self, folder: str | Path) -> None:
+        """Write what weights alone do not say: moments, master weights, random state, version."""
+        state = {
+            "optimizer": self.optimizer.state(),
+            "random": torch.get_rng_state(),
+            "version": self.version,
+        }
+        torch.save(state, Path(folder) / STATE_FILE)
+
+    def load_state(self, folder: str | Path) -> None:
+        """Go back to what `save_state` wrote; the weights must be loaded before.
+
+        Raises:
+            BadInput: there is no such state, or it belongs to another model.
+        """
+        place = Path(folder) / STATE_FILE
+        try:
+            state = torch.load(place, weights_only=True)
+            self.optimizer.load(state["optimizer"])
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            raise BadInput(f"no usable training state: {error}", where=str(place)) from error
+        torch.set_rng_state(state["random"])
+        self._changed()
+        self.version = state["version"]
+
+
+__all__ = ["Drawn", "Engine", "Meter", "Passed", "Row", "Sampling", "Step", "TorchEngine"]

