@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 from simulators.users.model import ModelUser
-from simulators.users.scripted import ScriptedUser
 
+from simulators.users.scripted import ScriptedUser
 from synth.core.config import Config, ModelConfig
 from synth.core.jsonl import write_atomic
 from synth.core.protocols import LLM, AgentPlayer, Sampler, UserPlayer, World

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simulators.sql.engine import Engine
 from simulators.sql.world import SqlWorld
 
+from simulators.sql.engine import Engine
 from simulators.sql.load import applications, load_application
 from synth.core.protocols import World
 

@@ -1,0 +1,184 @@
+"""Enters a run's files in the registry: one transaction, idempotent, the files stay the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+
+from synth.core.canonical import canonical
+from synth.core.config import Config
+from synth.core.store import Workspace, insert, now
+from synth.core.types import Agent, Task
+from synth.run import Episode, Planned, read_agents, read_episodes, read_plan
+
+_OF_A_RUN = ("runs", "run_tools", "plans", "episodes", "steps", "verdicts")
+
+
+def ingest(workspace: Path, folder: Path, config: Config) -> None:
+    """Replace what the registry knows of the run in `folder`.
+
+    Raises:
+        StoreLocked: the registry stayed open elsewhere; the run's files are complete, and the
+            same command enters them later.
+    """
+    run = folder.name
+    plan, agents = list(read_plan(folder)), list(read_agents(folder))
+    episodes = list(read_episodes(folder))
+    with Workspace(workspace).write() as con:
+        for table in _OF_A_RUN:
+            con.execute(f"DELETE FROM {table} WHERE run = ?", [run])
+        insert(con, "runs", [_run_row(run, folder, config)])
+        insert(con, "run_tools", _tool_rows(run, folder))
+        insert(con, "plans", (_plan_row(run, planned) for planned in plan))
+        _agents(con, agents)
+        _tasks(con, {planned.task.key: planned.task for planned in plan})
+        insert(con, "episodes", (_episode_row(run, episode) for episode in episodes))
+        insert(con, "steps", (row for episode in episodes for row in _step_rows(run, episode)))
+        insert(con, "verdicts", (_verdict_row(run, episode) for episode in episodes))
+
+
+def _run_row(run: str, folder: Path, config: Config) -> dict[str, Any]:
+    report = folder / "report.json"
+    return {
+        "run": run,
+        "path": str(folder),
+        "fingerprint": config.fingerprint(),
+        "config": config.model_dump_json(),
+        "report": report.read_text(encoding="utf-8") if report.exists() else None,
+        "ingested_at": now(),
+    }
+
+
+def _tool_rows(run: str, folder: Path) -> Iterable[dict[str, Any]]:
+    from synth.pipeline.export import run_tools
+
+    for world, tools in run_tools(folder).items():
+        for name, spec in tools.items():
+            yield {"run": run, "application": world, "name": name, "spec": spec.key}
+
+
+def _plan_row(run: str, planned: Planned) -> dict[str, Any]:
+    return {
+        "run": run,
+        "episode": planned.episode,
+        "position": planned.index,
+        "task": planned.task.key,
+        "agent": planned.agent,
+    }
+
+
+def _agents(con: duckdb.DuckDBPyConnection, agents: list[Agent]) -> None:
+    toolsets: dict[str, dict[str, Any]] = {}
+    rows, links = [], []
+    for agent in agents:
+        names = orjson.dumps(agent.tools).decode()
+        toolset = f"{agent.application}/{canonical(sorted(agent.tools))}"
+        toolsets[toolset] = {
+            "toolset": toolset,
+            "application": agent.application,
+            "tools": names,
+        }
+        rows.append(
+            {
+                "agent": agent.key,
+                "application": agent.application,
+                "toolset": toolset,
+                "behaviour": agent.behaviour.name,
+                "system": agent.system,
+                "document": agent.model_dump_json(),
+            }
+        )
+        links += [
+            {"agent": agent.key, "position": position, "name": name}
+            for position, name in enumerate(agent.tools)
+        ]
+    insert(con, "toolsets", toolsets.values(), conflict="nothing")
+    insert(con, "agents", rows, conflict="nothing")
+    insert(con, "agent_tools", links, conflict="nothing")
+
+
+def _tasks(con: duckdb.DuckDBPyConnection, tasks: dict[str, Task]) -> None:
+    insert(con, "tasks", (_task_row(k, task) for k, task in tasks.items()), conflict="nothing")
+    criteria = (
+        {
+            "task": key,
+            "criterion": criterion.id,
+            "level": criterion.level,
+            "kind": criterion.check.kind,
+            "text": criterion.text,
+            "document": criterion.model_dump_json(),
+        }
+        for key, task in tasks.items()
+        for criterion in task.rubric.criteria()
+    )
+    insert(con, "criteria", criteria, conflict="nothing")
+
+
+def _task_row(key: str, task: Task) -> dict[str, Any]:
+    return {
+        "task": key,
+        "world": task.blueprint.world,
+        "kind": str(task.blueprint.kind),
+        "difficulty": task.difficulty,
+        "language": task.persona.language,
+        "state_seed": task.blueprint.state_seed,
+        "request": task.request,
+        "persona": task.persona.model_dump_json(),
+        "blueprint": task.blueprint.model_dump_json(),
+    }
+
+
+def _episode_row(run: str, episode: Episode) -> dict[str, Any]:
+    trajectory = episode.trajectory
+    return {
+        "run": run,
+        "episode": trajectory.episode,
+        "task": trajectory.task,
+        "agent": trajectory.agent,
+        "world": trajectory.world,
+        "kind": str(trajectory.kind),
+        "real": trajectory.real,
+        "seed": trajectory.seed,
+        "stop": str(trajectory.stop),
+        "fault": str(trajectory.fault) if trajectory.fault else None,
+        "error": trajectory.error,
+        "players": canonical(trajectory.players),
+        "usage": canonical({role: u.model_dump() for role, u in trajectory.usage.items()}),
+        "diff": orjson.dumps(trajectory.diff).decode(),
+        "messages": orjson.dumps([m.openai() for m in trajectory.messages]).decode(),
+    }
+
+
+def _step_rows(run: str, episode: Episode) -> Iterable[dict[str, Any]]:
+    for position, step in enumerate(episode.trajectory.steps):
+        error = step.result.error
+        yield {
+            "run": run,
+            "episode": episode.trajectory.episode,
+            "position": position,
+            "message": step.message,
+            "name": step.call.name,
+            "arguments": step.call.arguments,
+            "ok": step.result.ok,
+            "error": error.code if error else None,
+            "outcome": step.result.outcome,
+            "effect": str(step.effect),
+            "state": step.state,
+            "content": step.result.content,
+        }
+
+
+def _verdict_row(run: str, episode: Episode) -> dict[str, Any]:
+    verdict = episode.verdict
+    return {
+        "run": run,
+        "episode": verdict.episode,
+        "passed": verdict.passed,
+        "reason": verdict.reason,
+        "fault": str(verdict.fault) if verdict.fault else None,
+        "results": canonical([result.model_dump(mode="json") for result in verdict.results]),
+    }
