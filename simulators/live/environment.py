@@ -140,7 +140,9 @@ class LiveEnvironment:
         if len(text) > MAX_RESULT:
             text = f"{text[:MAX_RESULT]}\n[{len(text) - MAX_RESULT} more characters]"
         if raw.get("isError") is True:
-            return _failure("tool_error", text or "The tool failed.")
+            text = text or "The tool failed."
+            error = CallError(code="tool_error", message=text[:MAX_MESSAGE])
+            return ToolResult(ok=False, content=text, error=error)
         return ToolResult(ok=True, content=text)
 
     async def diff(self) -> Diff:
@@ -182,8 +184,10 @@ class LiveEnvironment:
 
 
 def _failure(code: str, message: str) -> ToolResult:
+    """Return a failure of our own making, in the form every environment gives it."""
     error = CallError(code=code, message=message)
-    return ToolResult(ok=False, content=message, error=error, outcome="permanent")
+    content = canonical({"error": {"code": code, "message": message}})
+    return ToolResult(ok=False, content=content, error=error)
 
 
 def _refusal(error: RpcError, host: Host) -> ToolResult:

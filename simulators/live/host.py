@@ -169,7 +169,13 @@ class Host:
             return await self.session.call_tool(tool, self._inward(arguments))
         except RpcError:
             raise
-        except BaseException:  # cancellation too: the call may still be running over there
+        except ServerFailed as error:
+            self.broken = True
+            what = self.outward(error.what)  # it may quote the server's last words
+            raise ServerFailed(
+                what, where=error.where, remedy=error.remedy, outcome=error.outcome
+            ) from error
+        except BaseException:  # cancelled: the call may still be running over there
             self.broken = True
             raise
 
