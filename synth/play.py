@@ -189,9 +189,8 @@ class _Run:
 
     def _account(self, role: str, turn: Turn) -> None:
         if turn.usage is not None:
-            self.usage[role] = (
-                _sum(self.usage[role], turn.usage) if role in self.usage else turn.usage
-            )
+            spent = self.usage.get(role)
+            self.usage[role] = turn.usage if spent is None else spent + turn.usage
 
     def failed(self, fault: Fault, error: str) -> Trajectory:
         """Return what there is of an episode that somebody broke."""
@@ -232,14 +231,3 @@ def _refusal(call: ToolCall, tools: dict[str, Effect]) -> ToolResult | None:
         return None
     content = orjson.dumps({"error": {"code": error.code, "message": error.message}}).decode()
     return ToolResult(ok=False, content=content, error=error)
-
-
-def _sum(one: Usage, two: Usage) -> Usage:
-    def add(a: int | None, b: int | None) -> int | None:
-        return None if a is None or b is None else a + b
-
-    return Usage(
-        prompt_tokens=add(one.prompt_tokens, two.prompt_tokens),
-        completion_tokens=add(one.completion_tokens, two.completion_tokens),
-        cached_tokens=add(one.cached_tokens, two.cached_tokens),
-    )

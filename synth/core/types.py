@@ -146,6 +146,18 @@ class Usage(Frozen):
     completion_tokens: int | None = None
     cached_tokens: int | None = None
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum; one unknown part makes it unknown."""
+        return Usage(
+            prompt_tokens=_total(self.prompt_tokens, other.prompt_tokens),
+            completion_tokens=_total(self.completion_tokens, other.completion_tokens),
+            cached_tokens=_total(self.cached_tokens, other.cached_tokens),
+        )
+
+
+def _total(one: int | None, two: int | None) -> int | None:
+    return None if one is None or two is None else one + two
+
 
 # --- tools and agents ------------------------------------------------------------------------
 

@@ -178,21 +178,23 @@ def _load(path: Path, needed: frozenset[str]) -> Voice:
 
 _OWN = re.compile(
     r"(first |last |full |family )?names?|(e-?mail|mail|home|postal|billing)?( ?address)?|e-?mail|"
-    r"(new |old |mobile |tele)?phone( number)?|date of birth|birthday|"
+    r"((new|old|mobile) )?(tele)?phone( number)?|date of birth|birthday|"
     r"(member|customer|account|client|patient|guest|user|card|policy) (number|id|name)"
 )
 
 
-def possessive(label: str) -> str:
+def possessive(fact: Fact) -> str:
     """Return how its owner calls a fact: `name` -> `my name`, `size of the box` -> `the size …`."""
+    label = fact.label
     if label.startswith(("my ", "the ", "our ")):
         return label
-    return f"my {label}" if _OWN.fullmatch(label.lower()) else f"the {label}"
+    mine = fact.name.startswith("user.") or _OWN.fullmatch(label.lower())
+    return f"my {label}" if mine else f"the {label}"
 
 
 def fact_fields(fact: Fact) -> dict[str, str]:
     """Return the fields that phrases about a fact may use."""
-    mine = possessive(fact.label)
+    mine = possessive(fact)
     return {
         "label": fact.label,
         "Label": fact.label[:1].upper() + fact.label[1:],
@@ -224,7 +226,7 @@ def opening(
         UnknownName: no such voice or language.
     """
     speaker = voice(persona.voice, persona.language)
-    wants = []
+    wants: list[str] = []
     rest = list(clauses)
     while rest:
         # Two wishes in one sentence now and then; three would not be understood.
@@ -252,10 +254,17 @@ _REQUEST = re.compile(
 )
 
 
+_QUOTED = re.compile(r'"[^"]*"')
+_HIDDEN = str.maketrans(".?!", "\ue000\ue001\ue002")
+_SHOWN = str.maketrans("\ue000\ue001\ue002", ".?!")
+
+
 def questions(text: str) -> list[str]:
     """Return an agent's sentences that want an answer; "anything else?" is none of them."""
+    # A title such as "Who goes there?" asks nothing and ends no sentence.
+    hidden = _QUOTED.sub(lambda match: match[0].translate(_HIDDEN), text)
     return [
-        sentence
-        for sentence in _SENTENCE.split(text)
+        sentence.translate(_SHOWN)
+        for sentence in _SENTENCE.split(hidden)
         if ("?" in sentence or _REQUEST.search(sentence)) and not _COURTESY.search(sentence)
     ]

@@ -1,0 +1,1 @@
+"""Prompts of model-played users, one Jinja2 file each."""

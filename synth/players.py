@@ -1,0 +1,54 @@
+"""Agents that are models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from synth.core.protocols import LLM, AgentView, ChatRequest, Sampler, Turn
+from synth.core.types import Message, ToolSpec
+
+
+class ModelAgent:
+    """Plays the agent of an episode by asking a model for each message.
+
+    What the model replies is recorded as it came: a refusal, a cut-off text or a call of a tool
+    that does not exist are outcomes of the episode, not errors.
+
+    Args:
+        llm: the model.
+        sampler: how its tokens are drawn.
+    """
+
+    def __init__(self, llm: LLM, sampler: Sampler | None = None) -> None:
+        self._llm, self._sampler = llm, sampler or Sampler()
+        self.who = f"model:{llm.name}"
+        self._tools: tuple[Sequence[ToolSpec], list[dict[str, Any]]] | None = None
+        self._sent: list[Mapping[str, Any]] = []
+
+    async def turn(self, view: AgentView) -> Turn:
+        """Return the model's next message.
+
+        Raises:
+            ModelFailed: no usable reply.
+        """
+        self._sent.extend(message.openai() for message in view.messages[len(self._sent) :])
+        if self._tools is None or self._tools[0] is not view.tools:
+            self._tools = (view.tools, [tool.openai() for tool in view.tools])
+        request = ChatRequest(list(self._sent), self._tools[1], self._sampler)
+        reply = await self._llm.complete(request)
+        return Turn(_unique_ids(reply.message, view.messages), usage=reply.usage)
+
+
+def _unique_ids(message: Message, earlier: Sequence[Message]) -> Message:
+    """Give calls new ids where a server numbers them anew in every reply."""
+    taken = {call.id for before in earlier for call in before.tool_calls}
+    calls = []
+    for call in message.tool_calls:
+        name, count = call.id or "call", 1
+        while not call.id or call.id in taken:
+            count += 1
+            call = call.model_copy(update={"id": f"{name}_{count}"})
+        taken.add(call.id)
+        calls.append(call)
+    return message.model_copy(update={"tool_calls": tuple(calls)}) if calls else message

@@ -1,0 +1,322 @@
+"""The reference agent: plays a task by its solution, so that generation works without any model.
+
+It looks things up first, makes independent calls in one turn, asks for what only the user knows,
+confirms writes where its behaviour says so, retries what failed for a moment, and reports in plain
+words. At configured rates it errs on purpose (`synth.mistakes`).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Generator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import orjson
+
+from synth.core import voices
+from synth.core.protocols import AgentView, Turn
+from synth.core.types import (
+    Agent,
+    Effect,
+    Fact,
+    Message,
+    OutputValue,
+    PlannedCall,
+    Task,
+    TaskKind,
+    ToolCall,
+)
+from synth.mistakes import REFUSALS, ErrorRates, draw_mistake, right_plan, spoil
+
+__all__ = ["ErrorRates", "ReferenceAgent"]
+
+_Script: TypeAlias = Generator[Message, Sequence[Message], None]
+TRANSIENT = frozenset({"tool_fault", "timeout"})
+"""Errors after which the same call is worth another try."""
+TRIES = 4
+_ASKS = 3
+"""How often the agent asks for the same fact before it gives up."""
+
+
+class ReferenceAgent:
+    """Plays the agent of one episode.
+
+    Args:
+        task: its blueprint holds the solution.
+        agent: its behaviour decides style and confirmations.
+        rng: chooses phrases and mistakes.
+        errors: how often it errs; by default never.
+    """
+
+    who = "reference/1"
+
+    def __init__(
+        self, task: Task, agent: Agent, rng: random.Random, errors: ErrorRates | None = None
+    ) -> None:
+        self._task, self._rng = task, rng
+        self._confirms = agent.behaviour.confirms_writes
+        self._style = voices.style(agent.behaviour.style, task.persona.language)
+        self.mistake = draw_mistake(task, errors, rng) if errors is not None else None
+        """What goes wrong on purpose in this episode, if anything. For tests and audits only."""
+        self._plan = spoil(task, self.mistake, rng) if self.mistake else right_plan(task)
+        self._iso_dates = rng.random() < 0.3
+        self._calls = 0
+        self._script: _Script | None = None
+
+    async def turn(self, view: AgentView) -> Turn:
+        """Return the next assistant message."""
+        if self._script is None:
+            self._script = self._play()
+            return Turn(next(self._script))
+        return Turn(self._script.send(view.messages))
+
+    # --- the course of an episode ------------------------------------------------------------
+
+    def _play(self) -> _Script:
+        missing = list(self._task.blueprint.withheld)
+        asked_for_consent = False
+        reason: str | None = None
+        groups = [list(g) for _, g in groupby(self._plan.calls, key=lambda call: call.group)]
+        for number, group in enumerate(groups):
+            needed = [f for f in missing if number == len(groups) - 1 or _needs(group, f)]
+            if needed:
+                missing = [fact for fact in missing if fact not in needed]
+                yield from self._ask(needed)
+            writes = [call for call in group if call.effect is not Effect.READ]
+            if self._confirms and writes and self._plan.claims:
+                messages = yield self._text(self._consent(writes, first=not asked_for_consent))
+                asked_for_consent = True
+                if _declines(messages[-1]):
+                    yield from self._end(self._say("declined"))
+            reason = yield from self._call(group)
+            if reason is not None and not self._plan.persists:
+                break
+        yield from self._end(self._report(reason))
+
+    def _ask(self, facts: list[Fact]) -> _Script:
+        """Ask until the user has said every fact, all at once the first time."""
+        for _ in range(_ASKS):
+            whats = [_yours(voices.possessive(fact)) for fact in facts]
+            what = _listed(whats)
+            symbol = "ask_one" if len(whats) == 1 else "ask_many"
+            messages = yield self._text(self._say(symbol, what=what, What=_capital(what)))
+            answer = messages[-1].content or ""
+            facts = [fact for fact in facts if fact.spoken not in answer]
+            if not facts:
+                return
+
+    def _call(self, group: list[PlannedCall]) -> Generator[Message, Sequence[Message], str | None]:
+        """Make the calls of a group in one turn; return the message of an error that stayed."""
+        problem: str | None = None
+        for _ in range(TRIES):
+            messages = yield self._calls_message(group)
+            results = messages[len(messages) - len(group) :]
+            errors = [_error(result.content or "") for result in results]
+            problem = next((error["message"] for error in errors if error), None)
+            group = [
+                call
+                for call, error in zip(group, errors, strict=True)
+                if error and error["code"] in TRANSIENT and self._plan.persists
+            ]
+            if not group:
+                break
+        return problem
+
+    def _end(self, text: str) -> _Script:
+        """Say the last word, and goodbye to whatever comes after it."""
+        yield self._text(text)
+        while True:
+            yield self._text(self._say("farewell"))
+
+    # --- words -------------------------------------------------------------------------------
+
+    def _say(self, symbol: str, **fields: str) -> str:
+        return self._style.say(symbol, self._rng, **fields)
+
+    def _text(self, text: str) -> Message:
+        return Message(role="assistant", content=text)
+
+    def _calls_message(self, group: list[PlannedCall]) -> Message:
+        calls = []
+        for call in group:
+            self._calls += 1
+            text = orjson.dumps(call.arguments).decode()
+            calls.append(ToolCall(id=f"call_{self._calls}", name=call.tool, arguments=text))
+        return Message(role="assistant", content=None, tool_calls=tuple(calls))
+
+    def _consent(self, writes: list[PlannedCall], *, first: bool) -> str:
+        if first:
+            clauses = _listed([_yours(clause) for clause in self._task.blueprint.clauses])
+            return self._say("confirm", clauses=clauses, Clauses=_capital(clauses))
+        return self._say("confirm_next", action=_listed([_action(call) for call in writes]))
+
+    def _report(self, reason: str | None) -> str:
+        """Return the final message: a sentence a goal."""
+        blueprint = self._task.blueprint
+        clauses = [_yours(clause) for clause in blueprint.clauses]
+        wish = _listed(clauses)
+        refuses = blueprint.kind in REFUSALS
+        if refuses and not self._plan.claims:
+            return self._refusal(wish)
+        if reason is not None and not refuses:
+            return self._say("failed", clause=wish, reason=_sentence(reason))
+        outputs = list(self._plan.outputs)
+        sentences: list[str] = []
+        questions = sum(map(_is_question, clauses))
+        for clause in clauses:
+            if not _is_question(clause):
+                sentences.append(self._say("done", clause=clause, Clause=_capital(clause)))
+                continue
+            questions -= 1
+            mine = outputs[:1] if questions else outputs
+            outputs = outputs[len(mine) :]
+            told = " ".join(map(self._tell, mine))
+            rest = clause.partition(" ")[2]
+            sentences.append(self._say("told", clause=clause, rest=rest, outputs=told))
+        if outputs:
+            sentences.append(self._say("outputs", outputs=" ".join(map(self._tell, outputs))))
+        text = sentences[0]
+        for sentence in sentences[1:]:
+            text = self._say("both", first=text, second=sentence)
+        return text
+
+    def _refusal(self, wish: str) -> str:
+        blueprint = self._task.blueprint
+        if blueprint.kind is TaskKind.FORBIDDEN:
+            rule = _sentence(blueprint.rule or "it is not allowed")
+            text = self._say("refused", clause=wish, Clause=_capital(wish), rule=rule)
+        else:
+            text = self._say("unserved", clause=wish, Clause=_capital(wish))
+        if any(call.effect is not Effect.READ for call in self._plan.calls):
+            text += " " + self._say("handed_over")
+        return text
+
+    def _tell(self, output: OutputValue) -> str:
+        label = _yours(output.label)
+        the = label if label.startswith(("the ", "your ")) else f"the {label}"
+        spoken = say_value(output, iso_dates=self._iso_dates)
+        return self._say("output", the=the, The=_capital(the), Label=_capital(label), spoken=spoken)
+
+
+# --- words that need no agent ----------------------------------------------------------------
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+_EXPONENT = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "TND": 3}
+
+
+def say_value(output: OutputValue, *, iso_dates: bool = False) -> str:
+    """Return a value as an agent writes it: `12.50 EUR`, `3 March 2026`, `yes`."""
+    value = output.value
+    if value is None:
+        return "not set"
+    if isinstance(value, bool) or output.type == "boolean":
+        return "yes" if value else "no"
+    if output.type == "money" and isinstance(value, int):
+        return say_money(value, output.currency or "EUR")
+    text = str(value)
+    if output.type in ("date", "datetime") and not iso_dates:
+        day = f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]} {text[:4]}"
+        return f"{day} at {text[11:16]}" if output.type == "datetime" else day
+    return text
+
+
+def say_money(minor: int, currency: str) -> str:
+    """Return an amount of minor units in words: `1250, "EUR"` -> `12.50 EUR`."""
+    exponent = _EXPONENT.get(currency, 2)
+    whole, rest = divmod(abs(minor), 10**exponent)
+    sign = "-" if minor < 0 else ""
+    return f"{sign}{whole}{f'.{rest:0{exponent}d}' if exponent else ''} {currency}"
+
+
+_QUOTED = re.compile(r'("[^"]*")')
+_TURN = re.compile(
+    r"\b(I am|I'm|I was|I have|I've|I|me|my|mine|myself|we are|we|us|our|ours)\b", re.I
+)
+_TURNED = {
+    "i am": "you are", "i'm": "you're", "i was": "you were", "i have": "you have",
+    "i've": "you've", "i": "you", "me": "you", "my": "your", "mine": "yours",
+    "myself": "yourself", "we are": "you are", "we": "you", "us": "you", "our": "your",
+    "ours": "yours",
+}  # fmt: skip
+
+
+def _yours(text: str) -> str:
+    """Turn the user's words round: `my loan` -> `your loan`; quoted text stays."""
+    parts = _QUOTED.split(text)
+    parts[::2] = [_TURN.sub(lambda m: _TURNED[m[0].lower()], part) for part in parts[::2]]
+    return "".join(parts)
+
+
+_QUESTION = re.compile(r"(know|learn|find out|see|check|hear) ", re.I)
+
+
+def _is_question(clause: str) -> bool:
+    return bool(_QUESTION.match(clause))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _listed(items: Sequence[str]) -> str:
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _action(call: PlannedCall) -> str:
+    values = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in call.arguments.items())
+    return f"{call.tool.replace('_', ' ')}{f' ({values})' if values else ''}"
+
+
+def _needs(group: list[PlannedCall], fact: Fact) -> bool:
+    return any(_holds(call.arguments, fact) for call in group)
+
+
+def _holds(value: Any, fact: Fact) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds(item, fact) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(_holds(item, fact) for item in value)
+    if isinstance(value, str) and isinstance(fact.value, str):
+        return len(fact.value) > 0 and fact.value in value
+    return type(value) is type(fact.value) and bool(value == fact.value)
+
+
+_NO = re.compile(
+    r"\s*(oh |hmm,? |um,? |sorry,? )*(no\b|nope|nah|wrong|stop|wait\b|don't|do not)", re.I
+)
+_OBJECTION = re.compile(
+    r"\b(misunderstanding|mistake|not (quite )?(right|correct)|incorrect|object|mixed up|"
+    r"doesn't look right|don't think that's it|wrong)\b",
+    re.I,
+)
+
+
+def _declines(message: Message) -> bool:
+    text = message.content or ""
+    return bool(_NO.match(text) or _OBJECTION.search(text))
+
+
+def _error(content: str) -> dict[str, str] | None:
+    """Return code and message of a failed call as an agent can read them, or None."""
+    if '"error"' not in content:
+        return None
+    try:
+        value = orjson.loads(content)
+    except ValueError:
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, dict):
+        return {k: str(error.get(k) or error) for k in ("code", "message")}
+    return {"code": error, "message": str(value.get("message") or error)} if error else None
