@@ -91,7 +91,7 @@ class ServerFailed(ToolloomError):
     """An MCP server exited, hung or answered nonsense.
 
     `outcome` is one word for the ledger: exited, timeout, rpc_error, invalid, install_failed,
-    oversize.
+    oversize, escaped.
     """
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", outcome: str) -> None:

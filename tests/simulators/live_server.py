@@ -91,20 +91,20 @@ def get_file_info(path):
 
 
 def misbehave(how):
-    return TRICKS[how]() or "done"
+    result = TRICKS[how]()
+    return result if isinstance(result, (str, dict)) else "done"
 
 
 def outside():
-    """Say what of the machine can be changed, read or reached."""
-    open_to_us = []
-    for path in (ROOT.parent / "escaped", Path.home().parent / "x", Path("/etc/toolloom-escaped")):
+    """Try to write around the folder; say where it seemed to work."""
+    written = []
+    for path in (ROOT.parent / "escaped", Path("/etc/toolloom-escaped")):
         try:
             path.write_text("x", encoding="utf-8")
-            open_to_us.append(str(path))
-            path.unlink()
+            written.append(str(path))
         except OSError:
             pass
-    return "\n".join(open_to_us) or "nothing"
+    return "\n".join(written) or "nowhere"
 
 
 def flood():
@@ -155,7 +155,7 @@ TRICKS = {
     "many": many,
     "big": big,
     "daemon": daemon,
-    "locked": lambda: ((ROOT / "notes").chmod(0), None)[1],
+    "locked": lambda: (ROOT / "notes").chmod(0),
     "surrogate": lambda: "\ud800",
     "internal": lambda: {"code": -32603, "message": f"boom in {ROOT}"},
     "params": lambda: {"code": -32602, "message": "how is wrong"},
