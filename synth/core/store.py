@@ -41,8 +41,8 @@ CHUNK_ROWS = 2000
 """Rows handed over at once by `insert`; one at a time is a hundred times slower."""
 
 _DAMAGE = re.compile(
-    r"not a valid DuckDB database|corrupt|checksum|[Ff]ailed to deserialize|"
-    r"[Rr]eplay(ing)? (the )?WAL|wal file",
+    "not a valid DuckDB database|^Corrupt (database|WAL) file|while replaying WAL file|"
+    "Could not read enough bytes from file"
 )
 _NEWER_FILE = re.compile(r"newer version of DuckDB|version number [\"']?\d+.*can only read")
 _FULL = re.compile(r"No space left|Disk quota|File too large|max_temp_directory_size")
@@ -336,8 +336,10 @@ def _translated(error: duckdb.Error, database: Path) -> Exception:
         return WrongWorkspace(
             "a newer DuckDB wrote the registry", where=where, remedy="pip install -U duckdb"
         )
-    opening = isinstance(error, (duckdb.IOException, duckdb.FatalException))
-    if opening and _DAMAGE.search(message):
+    # Checksum errors have the base class itself; `SELECT error('Corrupt …')` has another one.
+    named = isinstance(error, duckdb.IOException) and database.name in message
+    of_the_file = named or type(error) is duckdb.Error
+    if of_the_file and _DAMAGE.search(message):
         kept = _set_aside(database)
         return StoreDamaged(
             f"the registry does not open: {message.splitlines()[0][:200]}",

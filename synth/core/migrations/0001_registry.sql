@@ -60,17 +60,18 @@ CREATE TABLE tools (
     function_name  VARCHAR NOT NULL,    -- as a model calls it: [A-Za-z0-9_-], 64 characters at most
     application    VARCHAR,
     category       VARCHAR,
-    version        INTEGER NOT NULL,    -- the newest in tool_versions
+    version        INTEGER NOT NULL,    -- the one last seen
     listed         BOOLEAN NOT NULL,    -- false once a successful crawl no longer showed it
     first_seen     TIMESTAMP NOT NULL,
     last_seen      TIMESTAMP NOT NULL
 );
 
--- A version is a definition: it gets a row when it differs from the one before.
+-- A version is a definition. A new one gets the next number; one that comes back keeps its own.
 CREATE TABLE tool_versions (
     tool             VARCHAR NOT NULL,
     version          INTEGER NOT NULL,
     spec             VARCHAR NOT NULL,  -- content key of the ToolSpec, which rows refer to
+    definition       VARCHAR NOT NULL,  -- content key without package version and licence
     description      VARCHAR NOT NULL,
     parameters       JSON NOT NULL,
     returns          JSON,
@@ -124,4 +125,16 @@ CREATE TABLE lineage (
     parent_kind  VARCHAR NOT NULL,
     parent       VARCHAR NOT NULL,
     PRIMARY KEY (child_kind, child, relation, parent_kind, parent)
+);
+
+-- Words of the current definition of each tool, for ranked search (BM25).
+CREATE TABLE search_words (
+    word   VARCHAR NOT NULL,
+    tool   VARCHAR NOT NULL,
+    times  INTEGER NOT NULL
+);
+
+CREATE TABLE search_tools (
+    tool   VARCHAR PRIMARY KEY,
+    words  INTEGER NOT NULL            -- length of its text
 );
