@@ -1,0 +1,130 @@
+"""State diffs: SQLite's session changeset as canonical lines, generated ids renamed by content.
+
+Two runs that do the same in another order give out identifiers in another order. So a generated id
+is replaced by a name made from its row and from the rows that refer to it: colours are refined as
+by Weisfeiler and Lehman until no round tells more rows apart. Rows still alike are told apart one
+at a time, so that every row keeps its own name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from simulators.sql.tables import Table
+from synth.core.canonical import canonical
+from synth.core.types import Diff
+
+_Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Change:
+    """One changed row: all columns of an insert or delete, `id` and the changed ones else."""
+
+    table: str
+    operation: str
+    before: _Row | None
+    after: _Row | None
+
+
+def read_changes(
+    changeset: bytes, tables: Mapping[str, Table], ignored: Mapping[str, Collection[str]]
+) -> list[Change]:
+    """Return the changes of a changeset, without columns that do not count.
+
+    Args:
+        changeset: what `Session.changeset` gave.
+        tables: the tables by name.
+        ignored: for each table, the columns that do not count.
+    """
+    out = []
+    for item in apsw.Changeset.iter(changeset):
+        columns = tables[item.name].columns
+        skip = ignored.get(item.name, ())
+        before = _row(columns, item.old, skip)
+        after = _row(columns, item.new, skip)
+        operation = item.op.lower()
+        if operation == "update":
+            if not after:
+                continue
+            after = {"id": before["id"], **after}
+        out.append(Change(item.name, operation, before or None, after or None))
+    return out
+
+
+def _row(columns: Collection[str], values: Any, skip: Collection[str]) -> _Row:
+    return {
+        name: value
+        for name, value in zip(columns, values or (), strict=False)
+        if value is not apsw.no_change and name not in skip
+    }
+
+
+def lines(changes: list[Change], generated: Collection[str]) -> Diff:
+    """Return the canonical lines, sorted.
+
+    Args:
+        changes: what changed.
+        generated: identifiers that `next_id` gave out.
+    """
+    names = _names(changes, generated) if generated else {}
+    return tuple(
+        sorted(
+            canonical([c.table, c.operation, _rename(c.before, names), _rename(c.after, names)])
+            for c in changes
+        )
+    )
+
+
+def _rename(row: _Row | None, names: Mapping[str, str]) -> _Row | None:
+    if row is None:
+        return None
+    return {k: names.get(v, v) if isinstance(v, str) else v for k, v in row.items()}
+
+
+def _names(changes: list[Change], generated: Collection[str]) -> dict[str, str]:
+    """Name each generated id that occurs in the changes."""
+    places: dict[str, list[int]] = {}
+    for number, change in enumerate(changes):
+        for row in (change.before, change.after):
+            for value in (row or {}).values():
+                if isinstance(value, str) and value in generated:
+                    places.setdefault(value, []).append(number)
+    colours = _refine(changes, places, dict.fromkeys(places, "~"))
+    while len(set(colours.values())) < len(colours):
+        counts = Counter(colours.values())
+        tied = min(colour for colour, count in counts.items() if count > 1)
+        chosen = min(name for name, colour in colours.items() if colour == tied)
+        colours = _refine(changes, places, {**colours, chosen: _hash(tied, "first")})
+    return colours
+
+
+def _refine(
+    changes: list[Change], places: Mapping[str, list[int]], colours: dict[str, str]
+) -> dict[str, str]:
+    """Recolour every id by the changes it occurs in, until no more colours appear."""
+    count = len(set(colours.values()))
+    while True:
+        fresh = {}
+        for name, numbers in places.items():
+            mine = {**colours, name: "~me"}
+            seen = sorted(
+                canonical([c.table, c.operation, _rename(c.before, mine), _rename(c.after, mine)])
+                for c in (changes[n] for n in dict.fromkeys(numbers))
+            )
+            fresh[name] = _hash(colours[name], *seen)
+        colours, before = fresh, count
+        count = len(set(colours.values()))
+        if count <= before:
+            return colours
+
+
+def _hash(*parts: str) -> str:
+    digest = hashlib.blake2b("\x1f".join(parts).encode(), digest_size=5).hexdigest()
+    return f"~{digest}"

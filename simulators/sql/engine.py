@@ -1,0 +1,126 @@
+"""An application, compiled once: tables, programs, seeded images.
+
+`Engine.environment()` gives as many independent environments as wanted; they share what is
+compiled. SQL of the application, and SQL of our own derivation, passes the guard of `guard`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from simulators.sql.compile import Compiler
+from simulators.sql.environment import SqlEnvironment
+from simulators.sql.guard import Budget, Guard, Mode, add_clock, connect
+from simulators.sql.program import Program, ResultColumn
+from simulators.sql.references import check_references
+from simulators.sql.seeding import Seeded, seed_image
+from simulators.sql.tables import Table, read_tables
+from synth.core.application import Application
+
+_IMAGES = 64
+_QUERIES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A vetted read: its columns, ready to run."""
+
+    columns: tuple[ResultColumn, ...]
+
+
+class Engine:
+    """Everything about an application that does not change between episodes.
+
+    Args:
+        application: what to run.
+
+    Raises:
+        BadApplication: a statement does not prepare, a name does not exist, a rule of the format is
+            broken; `where` is the application and the path inside it.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self.tables, self.empty = read_tables(application)
+        guard = Guard(frozenset(self.tables))
+        connection = connect(guard, Budget())
+        add_clock(connection, application.clock)
+        connection.create_scalar_function("next_id", lambda prefix: prefix, 1)
+        connection.deserialize("main", self.empty)
+        self.compiler = Compiler(application, self.tables, connection, guard)
+        check_references(self.compiler)
+        self.programs: dict[str, Program] = {
+            name: self.compiler.program(name) for name in application.tools
+        }
+        self.ignored: dict[str, frozenset[str]] = {
+            table: frozenset(
+                column.split(".")[1]
+                for column in application.compare
+                if column.startswith(f"{table}.")
+            )
+            for table in self.tables
+        }
+        self._images: OrderedDict[int, Seeded] = OrderedDict()
+        self._readers: OrderedDict[str, Reader] = OrderedDict()
+
+    @property
+    def results(self) -> dict[str, tuple[ResultColumn, ...]]:
+        """Result columns of each tool; none for a tool without a return step."""
+        return {
+            name: program.result.columns if program.result else ()
+            for name, program in self.programs.items()
+        }
+
+    def image(self, seed: int) -> bytes:
+        """Return the seeded database, serialised: same seed, same bytes in any process.
+
+        Raises:
+            BadApplication: the seed rules cannot be met.
+        """
+        return self.seeded(seed).image
+
+    def seeded(self, seed: int) -> Seeded:
+        """Return the seeded image with the highest identifier of each prefix."""
+        found = self._images.get(seed)
+        if found is None:
+            found = self._images[seed] = seed_image(self.compiler, self.empty, seed)
+            if len(self._images) > _IMAGES:
+                self._images.popitem(last=False)
+        else:
+            self._images.move_to_end(seed)
+        return found
+
+    def columns(
+        self, sql: str, parameters: Iterable[str] | None = None
+    ) -> list[tuple[str, str | None]]:
+        """Return name and origin (`table.column`) of each column of a SELECT, without running it.
+
+        Args:
+            sql: one reading statement.
+            parameters: the names it may use; None allows any.
+
+        Raises:
+            BadApplication: the statement does not prepare, writes, or uses another parameter.
+        """
+        found = self.compiler.look(sql, Mode.READ, "query", parameters)
+        return [(c.name, c.origin) for c in self.compiler.result_columns(found)]
+
+    def reader(self, sql: str) -> Reader:
+        """Vet a read for `SqlEnvironment.query`; remembered by its text.
+
+        Raises:
+            BadApplication: it does not prepare, or it writes.
+        """
+        found = self._readers.get(sql)
+        if found is None:
+            looked = self.compiler.look(sql, Mode.READ, "query")
+            found = self._readers[sql] = Reader(self.compiler.result_columns(looked))
+            if len(self._readers) > _QUERIES:
+                self._readers.popitem(last=False)
+        return found
+
+    def environment(self) -> SqlEnvironment:
+        """Return a new environment; `reset` comes first."""
+        return SqlEnvironment(self)

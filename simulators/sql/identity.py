@@ -1,0 +1,64 @@
+"""Identifiers: the one source of them is `next_id(prefix)`, above what the seed holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_PREFIX = re.compile(r"[A-Za-z][A-Za-z_-]{0,15}")
+_ID = re.compile(r"([A-Za-z][A-Za-z_-]*)([0-9]{1,12})")
+
+Highest = Mapping[str, tuple[int, int]]
+"""For each prefix, the highest number in the seed and how many digits identifiers have."""
+
+
+def highest(identifiers: list[str]) -> dict[str, tuple[int, int]]:
+    """Return the highest number of each prefix; digits are counted where numbers are padded."""
+    found: dict[str, tuple[int, int]] = {}
+    for text in identifiers:
+        match = _ID.fullmatch(text)
+        if match:
+            number, digits = found.get(match[1], (0, 0))
+            width = len(match[2])
+            found[match[1]] = (max(number, int(match[2])), max(digits, width))
+    return found
+
+
+class Counters:
+    """How many identifiers were given out, by prefix.
+
+    Args:
+        highest: where numbers start, by prefix.
+        used: numbers given out already.
+    """
+
+    __slots__ = ("highest", "used")
+
+    def __init__(self, highest: Highest, used: dict[str, int] | None = None) -> None:
+        self.highest = highest
+        self.used = used or {}
+
+    def next(self, prefix: Any) -> str:
+        """Give out the next identifier.
+
+        Raises:
+            ValueError: the prefix is no short word of letters.
+        """
+        if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
+            raise ValueError(f"next_id needs a prefix of letters, not {prefix!r}")
+        count = self.used.get(prefix, 0) + 1
+        self.used[prefix] = count
+        return self._text(prefix, count)
+
+    def issued(self) -> frozenset[str]:
+        """Return all identifiers given out."""
+        return frozenset(
+            self._text(prefix, number)
+            for prefix, count in self.used.items()
+            for number in range(1, count + 1)
+        )
+
+    def _text(self, prefix: str, number: int) -> str:
+        start, digits = self.highest.get(prefix, (0, 0))
+        return f"{prefix}{start + number:0{digits}d}"
