@@ -269,16 +269,13 @@ def _day(rng: random.Random, first: int, last: int) -> datetime.date:
 def _todos(rng: random.Random, people: Sequence[str]) -> tuple[TodoList, ...]:
     chores = rng.sample(CHORES, len(CHORES))  # no chore stands on two lists
     each = len(chores) // len(people)
-    return tuple(
-        TodoList(
-            person,
-            tuple(
-                Chore(text, _day(rng, 1, 60), done=rng.random() < 0.25)
-                for text in chores[place * each : (place + 1) * each]
-            ),
-        )
-        for place, person in enumerate(people)
-    )
+    lists = []
+    for place, person in enumerate(people):
+        done = rng.sample(range(each), rng.randint(0, each - 2))  # two at least are open
+        texts = chores[place * each : (place + 1) * each]
+        lines = (Chore(text, _day(rng, 1, 60), done=n in done) for n, text in enumerate(texts))
+        lists.append(TodoList(person, tuple(lines)))
+    return tuple(lists)
 
 
 def _invoices(rng: random.Random, companies: Sequence[str]) -> tuple[Invoice, ...]:
