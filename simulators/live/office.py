@@ -280,6 +280,7 @@ def _todos(rng: random.Random, people: Sequence[str]) -> tuple[TodoList, ...]:
 
 def _invoices(rng: random.Random, companies: Sequence[str]) -> tuple[Invoice, ...]:
     numbers = sorted(rng.sample(range(2011, 2199), 14))
+    paid = rng.sample(numbers, rng.randint(4, 7))
     invoices = []
     for number in numbers:
         issued = _day(rng, -60, -5)
@@ -291,7 +292,7 @@ def _invoices(rng: random.Random, companies: Sequence[str]) -> tuple[Invoice, ..
                 issued,
                 issued + datetime.timedelta(days=rng.choice((14, 21, 30))),
                 tuple((name, rng.randint(1, 24), price) for name, price in goods),
-                paid=rng.random() < 0.4,
+                paid=number in paid,
             )
         )
     return tuple(invoices)
