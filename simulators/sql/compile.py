@@ -6,6 +6,7 @@ Errors name the step (`library: tools.lend_book.steps[2].write`) and suggest clo
 from __future__ import annotations
 
 import difflib
+import random
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ import apsw
 import jsonschema_rs
 
 from simulators.sql.functions import FORMATS
+from simulators.sql.generators import Kinds
 from simulators.sql.guard import Guard, Look, Mode, Refused, look
 from simulators.sql.program import (
     Arguments,
@@ -220,6 +222,11 @@ class Compiler:
         if parameter.format is not None and parameter.format not in FORMATS:
             what = f"unknown format {parameter.format!r}"
             raise self.fail(f"{path}.format", what, suggest(parameter.format, FORMATS))
+        if parameter.generate is not None:
+            try:
+                Kinds(self.application.clock, random.Random(0)).rule(parameter.generate)
+            except ValueError as error:
+                raise self.fail(f"{path}.generate", str(error)) from error
         if parameter.entity is not None:
             if parameter.type in ("array", "object"):
                 raise self.fail(f"{path}.entity", f"an {parameter.type} is no key", "under items")

@@ -6,18 +6,21 @@ compiled. SQL of the application, and SQL of our own derivation, passes the guar
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from simulators.sql.compile import Compiler
 from simulators.sql.environment import SqlEnvironment
+from simulators.sql.generators import Kinds, Row
 from simulators.sql.guard import Budget, Guard, Mode, add_clock, connect
 from simulators.sql.program import Program, ResultColumn
 from simulators.sql.references import check_references
 from simulators.sql.seeding import Seeded, seed_image
-from simulators.sql.tables import Table, read_tables
-from synth.core.application import Application
+from simulators.sql.tables import read_tables
+from synth.core.application import Application, Generator
+from synth.core.types import Scalar
 
 _IMAGES = 64
 _QUERIES = 2_000
@@ -120,6 +123,24 @@ class Engine:
             if len(self._readers) > _QUERIES:
                 self._readers.popitem(last=False)
         return found
+
+    def generate(self, generator: Generator, rng: random.Random) -> Scalar:
+        """Make one new value, as `generate:` of a parameter asks for.
+
+        Args:
+            generator: a kind that needs no other row.
+            rng: where chance comes from.
+
+        Raises:
+            BadApplication: the argument is wrong, or the kind needs rows (parent, ref, sql, …).
+        """
+        if generator.null and rng.random() < generator.null:
+            return None
+        try:
+            rule = Kinds(self.application.clock, rng).rule(generator)
+        except ValueError as error:
+            raise self.compiler.fail("generate", str(error)) from error
+        return rule.make(Row(rng.randrange(100, 1000), rng.random()))
 
     def environment(self) -> SqlEnvironment:
         """Return a new environment; `reset` comes first."""

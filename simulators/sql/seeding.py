@@ -7,7 +7,7 @@ column leaves the others as they were, and the same seed gives the same bytes in
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ import apsw
 
 from simulators.sql.compile import Compiler
 from simulators.sql.functions import BadValue
-from simulators.sql.generators import Row, Source, make_source
+from simulators.sql.generators import Row
 from simulators.sql.guard import Budget, Guard, Mode, add_clock, connect
 from simulators.sql.identity import Counters, highest
+from simulators.sql.rows import make_source
 from simulators.sql.tables import Table
 from synth.core.application import SeedTable
 from synth.core.seeds import rng
@@ -44,7 +45,8 @@ class Seeding:
     connection: apsw.Connection
     guard: Guard
     budget: Budget
-    parents: dict[str, list[Row]] = field(default_factory=dict)
+    parents: dict[str, list[dict[str, Scalar]]] = field(default_factory=dict)
+    inserts: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def stream(self, table: str, column: str) -> random.Random:
         """Return the random stream of a column."""
@@ -101,32 +103,21 @@ def seed_image(compiler: Compiler, empty: bytes, seed: int) -> Seeded:
 def _fill(work: Seeding, table: Table, rules: SeedTable) -> None:
     path = f"seed.{table.name}"
     _check_complete(work.compiler, table, rules)
-    for number, literal in enumerate(rules.rows):
-        _insert(work, table, dict(literal), f"{path}.rows[{number}]")
-    sources = {
-        column: make_source(work, table, column, generator)
-        for column, generator in rules.columns.items()
-    }
-    used: dict[str, set[Scalar]] = {
-        column: {row[column] for row in rules.rows if row.get(column) is not None}
+    rows: list[dict[str, Scalar]] = [dict(row) for row in rules.rows]
+    for number, literal in enumerate(rows):
+        _insert(work, table, literal, f"{path}.rows[{number}]")
+    sources = [
+        (column, make_source(work, table, column, [row.get(column) for row in rows]))
         for column in rules.columns
-    }
-    places = work.stream(table.name, "~person and place")
-    rows = [dict(row) for row in rules.rows]
-    for number, parent in enumerate(_parents(work, table, rules), len(rules.rows) + 1):
-        row = Row(number=number, parent=parent, place=places.random(), values={})
-        for column, source in sources.items():
-            row.values[column] = _draw(source, row, used[column])
+    ]
+    chance = work.stream(table.name, "~place").random
+    for number, parent in enumerate(_parents(work, table, rules), len(rows) + 1):
+        row = Row(number, chance(), parent)
+        for column, make in sources:
+            row.values[column] = make(row)
         _insert(work, table, row.values, f"{path} (row {number})")
         rows.append(row.values)
     work.parents[table.name] = rows
-
-
-def _draw(source: Source, row: Row, used: set[Scalar]) -> Scalar:
-    value = source.draw(row, used)
-    if value is not None:
-        used.add(value)
-    return value
 
 
 def _parents(work: Seeding, table: Table, rules: SeedTable) -> Iterator[dict[str, Scalar] | None]:
@@ -136,7 +127,7 @@ def _parents(work: Seeding, table: Table, rules: SeedTable) -> Iterator[dict[str
     low, high = (rules.count, rules.count) if isinstance(rules.count, int) else rules.count
     if not 0 <= low <= high:
         raise work.compiler.fail(f"{path}.count", f"[{low}, {high}] is no range", "[low, high]")
-    parents: list[Any] = [None]
+    parents: Sequence[dict[str, Scalar] | None] = [None]
     if rules.each is not None:
         if rules.each not in work.parents:
             what = f"{rules.each!r} is seeded later"
@@ -153,10 +144,13 @@ def _parents(work: Seeding, table: Table, rules: SeedTable) -> Iterator[dict[str
 
 
 def _insert(work: Seeding, table: Table, values: dict[str, Scalar], path: str) -> None:
-    names = list(values)
-    columns = ", ".join(f'"{name}"' for name in names)
-    marks = ", ".join(f":{name}" for name in names)
-    sql = f'INSERT INTO "{table.name}" ({columns}) VALUES ({marks})'
+    key = (table.name, *values)
+    sql = work.inserts.get(key)
+    if sql is None:
+        columns = ", ".join(f'"{name}"' for name in values)
+        marks = ", ".join(f":{name}" for name in values)
+        sql = f'INSERT INTO "{table.name}" ({columns}) VALUES ({marks})'
+        work.inserts[key] = sql
     try:
         work.connection.execute(sql, values)
     except (apsw.Error, ValueError, TypeError, OverflowError) as error:
