@@ -1,0 +1,173 @@
+"""A goal in the words of the person who wants it: a clause, and the facts it states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulators.sql.facts import Mind, Node, Row, in_words
+from simulators.sql.goals import Binding, bindings
+from simulators.sql.words import Unsaid, Withheld, Words, noun
+from synth.core.application import Parameter
+from synth.core.errors import NotSuitable
+from synth.core.types import Fact
+
+
+@dataclass(slots=True)
+class Asked:
+    """One wish, put into words."""
+
+    tool: str
+    arguments: dict[str, Any]
+    clause: str
+    targets: list[tuple[Node, str]]
+    """Rows (and the column that is passed) the agent has to find; new rows are not among them."""
+    said: dict[str, Fact] = field(default_factory=dict)
+    """Facts that clause and opening state, by name."""
+    implied: frozenset[str] = frozenset()
+    """Facts that the clause conveys already."""
+
+
+class Asking:
+    """Puts the calls of one user into words.
+
+    Args:
+        mind: the user.
+        withheld: names of facts that stay unsaid.
+    """
+
+    def __init__(self, mind: Mind, withheld: frozenset[str] = frozenset()) -> None:
+        self.mind, self.withheld = mind, withheld
+        self._names: dict[str, Fact] = {}
+        self._spoken: set[Any] = set()
+        """Values the user has stated in earlier wishes: what they may know of a new row."""
+
+    def ask(
+        self,
+        tool: str,
+        parameters: Mapping[str, Parameter],
+        arguments: Mapping[str, Any],
+        words: Words,
+    ) -> Asked:
+        """Put one call into words.
+
+        Args:
+            tool: its name.
+            parameters: its parameters.
+            arguments: what it will be called with.
+            words: the template of its intent or question.
+
+        Raises:
+            NotSuitable: the wish cannot be said without a value that nobody knows (`no_words`), or
+                its arguments mean rows that do not exist (`no_goal`).
+        """
+        prefix = self._prefix(tool, arguments)
+        said: dict[str, Fact] = {}
+        targets: list[tuple[Node, str]] = []
+        wish = _Wish(self, prefix, said, targets)
+        # Targets first: the template then names rows by the same paths.
+        for binding in bindings(parameters, arguments):
+            wish.take(binding)
+        plain = set(said)
+        values = {
+            name: wish.value(name, p, arguments[name]) if name in arguments else None
+            for name, p in parameters.items()
+        }
+        try:
+            clause = words.render(values)
+        except Unsaid:
+            raise NotSuitable("no_words") from None
+        for binding in bindings(parameters, arguments):
+            self._spoken.add(binding.value)
+        self._names.update(said)
+        implied = frozenset(
+            name
+            for name, fact in said.items()
+            if name not in plain or _conveyed(fact, clause, name.removeprefix(prefix), words)
+        )
+        return Asked(tool, dict(arguments), clause, targets, said, implied)
+
+    def _prefix(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Return what keeps the names of this wish's facts apart from those of earlier ones."""
+        used = {name.split(".")[0] for name in self._names}
+        if used.isdisjoint(arguments):
+            return ""
+        return f"{tool}." if tool not in used else f"{tool}.{len(self._names)}."
+
+
+class _Wish:
+    """What one template sees, and what it turns out to say."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        prefix: str,
+        said: dict[str, Fact],
+        targets: list[tuple[Node, str]],
+    ) -> None:
+        self.mind, self.withheld = asking.mind, asking.withheld
+        self.spoken = asking._spoken
+        self.prefix, self.said, self.targets = prefix, said, targets
+        self.nodes: dict[str, tuple[Node, str]] = {}
+
+    def take(self, binding: Binding) -> None:
+        """Note what one plain value of the arguments means."""
+        name = self.prefix + binding.name
+        if binding.parameter.entity is not None:
+            self._take_row(name, binding.parameter.entity, binding)
+            return
+        of = noun(self.prefix.split(".")[0])
+        own = self._own(binding)
+        fact = own or self.mind.argument(name, binding.parameter, binding.value, of=of)
+        if fact.name not in self.withheld:
+            self.said[fact.name] = fact
+
+    def _take_row(self, name: str, entity: str, binding: Binding) -> None:
+        node = self.mind.node(entity, binding.value, name)
+        if node is None:
+            raise NotSuitable("no_goal")
+        column = entity.split(".")[1]
+        self.nodes[name] = (node, column)
+        if not node.born:
+            self.targets.append((node, column))
+
+    def _own(self, binding: Binding) -> Fact | None:
+        """Return the fact of the user's own row that a search value repeats, if it does."""
+        me = self.mind.me
+        if me is None or binding.parameter.match is None:
+            return None
+        known = (k for k in me.facts() if k.origin == binding.parameter.match)
+        return next((k.fact for k in known if k.fact.value == binding.value), None)
+
+    def value(self, name: str, parameter: Parameter, value: Any) -> Any:
+        """Return what a template sees for one argument."""
+        if isinstance(value, list) and parameter.items is not None:
+            return [self.value(f"{name}.{i}", parameter.items, v) for i, v in enumerate(value)]
+        if isinstance(value, dict):
+            inner = parameter.properties or {}
+            absent = {key: None for key in inner if key not in value}
+            return absent | {k: self.value(f"{name}.{k}", inner[k], v) for k, v in value.items()}
+        full = self.prefix + name
+        if full in self.nodes:
+            node, column = self.nodes[full]
+            return Row(node, column, self.say, self.withheld)
+        if full in self.withheld:
+            return Withheld()
+        fact = self.said.get(full)
+        return in_words(fact or self.mind.argument(full, parameter, value))
+
+    def say(self, node: Node, column: str, fact: Fact) -> None:
+        """Note that the template uses a column of a row."""
+        if not node.born:
+            self.said[fact.name] = fact
+        elif fact.value not in self.spoken:
+            raise Unsaid  # computed when the row was made: the user cannot know it
+
+
+def _conveyed(fact: Fact, clause: str, name: str, words: Words) -> bool:
+    """Whether the clause already says an argument: in its words, or by how it is phrased."""
+    if fact.spoken in clause:
+        return True
+    # `{% if urgent %} at once{% endif %}` says it without the word "yes".
+    return name.split(".")[0] in words.names and isinstance(fact.value, bool | str)

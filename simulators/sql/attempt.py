@@ -1,0 +1,233 @@
+"""One attempt at a task: who speaks, what they want, what must be looked up, and the blueprint."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from simulators.sql.asking import Asked, Asking
+from simulators.sql.facts import Mind
+from simulators.sql.goals import Binding, Drawer, bindings, forbidden
+from simulators.sql.solve import Solver
+from simulators.sql.stage import Stage
+from synth.core.errors import NotSuitable
+from synth.core.types import (
+    Blueprint,
+    Diff,
+    Effect,
+    Fact,
+    OutputValue,
+    PlannedCall,
+    Scalar,
+    TaskKind,
+    ToolResult,
+)
+
+NAMES_THEMSELVES = 0.5
+"""Share of openings that state who speaks although nothing needs it."""
+
+Move: TypeAlias = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+
+
+@dataclass(slots=True)
+class Plot:
+    """A worked-out task on its way to a blueprint."""
+
+    kind: TaskKind
+    asked: list[Asked]
+    solver: Solver
+    moves: list[list[Move]]
+    """What follows the look-ups: groups of calls that may be made in one turn."""
+    diffs: tuple[Diff, ...]
+    clauses: tuple[str, ...] = ()
+    """Instead of the clauses of `asked`."""
+    outputs: tuple[OutputValue, ...] = ()
+    rule: str | None = None
+    withheld: tuple[Fact, ...] = ()
+    decoys: dict[str, list[list[Move]]] = field(default_factory=dict)
+    """By name: what follows the look-ups instead of `moves`."""
+
+
+class Attempt:
+    """Samples one task.
+
+    Args:
+        stage: the application.
+        tools: names of the agent's tools.
+        seed: which seeded state.
+        rng: the only source of chance.
+    """
+
+    def __init__(self, stage: Stage, tools: Sequence[str], seed: int, rng: random.Random) -> None:
+        self.stage, self.tools, self.seed, self.rng = stage, tuple(tools), seed, rng
+        self.scene = stage.scene(seed)
+        self.application = stage.application
+        self.mind: Mind
+        self.asking: Asking
+
+    def meet(self, tool: str | None) -> None:
+        """Draw the user, one for whom `tool` can make sense."""
+        self.mind = Mind(self.scene, self.stage.speaker(self.scene, tool, self.rng))
+        self.asking = Asking(self.mind)
+
+    @property
+    def user(self) -> Scalar:
+        """Key of the user's row."""
+        return self.mind.user
+
+    def pick(self, options: Sequence[str]) -> str:
+        """Draw one of the tools that a goal can be about.
+
+        Raises:
+            NotSuitable: there is none (`no_goal`).
+        """
+        if not options:
+            raise NotSuitable("no_goal")
+        return options[int(self.rng.random() * len(options))]
+
+    def goals(self) -> list[str]:
+        """Return the write tools of the set that people can ask for."""
+        return [t for t in self.stage.writes(self.tools) if t in self.stage.intents]
+
+    def draw(self, tool: str, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Draw the arguments of a call for the user."""
+        return Drawer(self.stage.engine, self.mind, tool, self.rng).arguments(fixed)
+
+    def bindings(self, tool: str, arguments: Mapping[str, Any]) -> list[Binding]:
+        """Return every plain value of a call with its parameter."""
+        return list(bindings(self.application.tools[tool].parameters, arguments))
+
+    def forbids(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the policy forbids a call on the seeded state."""
+        query = self.scene.select
+        return forbidden(self.application, tool, arguments, self.user, query=query) is not None
+
+    def ask(self, tool: str, arguments: Mapping[str, Any], asking: Asking | None = None) -> Asked:
+        """Put a write into the user's words."""
+        parameters = self.application.tools[tool].parameters
+        return (asking or self.asking).ask(tool, parameters, arguments, self.stage.intents[tool])
+
+    def execute(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run a call of the goal on the current state.
+
+        Raises:
+            NotSuitable: policy forbids it (`forbidden`) or it fails (`tool_error`).
+        """
+        if self.stage.forbidden(tool, arguments, self.user) is not None:
+            raise NotSuitable("forbidden")
+        result = self.stage.call(tool, arguments)
+        if not result.ok:
+            raise NotSuitable("tool_error")
+        return result
+
+    def solve(
+        self, asked: Sequence[Asked], *, withheld: frozenset[str] = frozenset(), me: bool = False
+    ) -> Solver:
+        """Plan the look-ups that the wishes need.
+
+        Args:
+            asked: the wishes.
+            withheld: names of facts the user does not state.
+            me: the key of the user's own row is needed too.
+
+        Raises:
+            NotSuitable: `ambiguous` or `unsolvable`.
+        """
+        said = {name: fact for wish in asked for name, fact in wish.said.items()}
+        given = {name: value for wish in asked for name, value in wish.arguments.items()}
+        solver = Solver(self.mind, self.tools, said=said, given=given, withheld=withheld)
+        if me and self.mind.me is not None:
+            solver.find(self.mind.me, "id")
+        for wish in asked:
+            for node, column in wish.targets:
+                solver.find(node, column)
+        return solver
+
+    # --- the blueprint -------------------------------------------------------------------
+
+    def blueprint(self, plot: Plot) -> Blueprint:
+        """Return the blueprint of a worked-out task."""
+        solver = plot.solver
+        withheld = {fact.name for fact in plot.withheld}
+        said = {n: f for n, f in solver.plan.said.items() if n not in withheld}
+        implied: set[str] = set().union(*(wish.implied for wish in plot.asked))
+        opening = self._opening(said, implied, withheld)
+        background = self._background(plot.asked, said)
+        told = withheld | {fact.name for fact in opening}
+        return Blueprint.model_construct(
+            kind=plot.kind,
+            world=self.application.application,
+            state_seed=self.seed,
+            tools=self.tools,
+            clauses=plot.clauses or tuple(wish.clause for wish in plot.asked),
+            opening=tuple(opening),
+            withheld=plot.withheld,
+            background=tuple(f for n, f in background.items() if n not in told),
+            solution=self._calls(solver, plot.moves),
+            diffs=plot.diffs,
+            outputs=plot.outputs,
+            rule=plot.rule,
+            decoys={name: self._calls(solver, moves) for name, moves in plot.decoys.items()},
+        )
+
+    def _calls(self, solver: Solver, moves: Iterable[Sequence[Move]]) -> tuple[PlannedCall, ...]:
+        lookups = sorted(solver.plan.calls, key=lambda call: call.group)
+        first = 1 + max((call.group for call in lookups), default=-1)
+        return tuple(
+            PlannedCall.model_construct(
+                tool=call.tool, arguments=call.arguments, group=call.group, effect=Effect.READ
+            )
+            for call in lookups
+        ) + tuple(
+            self.stage.planned(tool, arguments, first + index)
+            for index, group in enumerate(moves)
+            for tool, arguments in group
+        )
+
+    def _opening(
+        self, said: Mapping[str, Fact], implied: set[str], withheld: set[str]
+    ) -> list[Fact]:
+        facts = [fact for name, fact in said.items() if name not in implied]
+        facts.sort(key=lambda fact: not fact.name.startswith("user."))
+        me = self.mind.me
+        known = any(name.startswith("user.") for name in (*said, *withheld))
+        if me is not None and not known and self.rng.random() < NAMES_THEMSELVES:
+            facts[:0] = [k.fact for k in me.facts()[:1]]
+        return facts
+
+    def _background(self, asked: Iterable[Asked], said: Mapping[str, Fact]) -> dict[str, Fact]:
+        found = dict(said)
+        nodes = [node for wish in asked for node, _ in wish.targets]
+        if self.mind.me is not None:
+            nodes.insert(0, self.mind.me)
+        for node in nodes:
+            for known in node.facts():
+                found.setdefault(known.fact.name, known.fact)
+        return found
+
+    # --- the hand-off --------------------------------------------------------------------
+
+    def handoff(self, reason: str, summary: str) -> Move:
+        """Return a hand-off by the user's wish.
+
+        Args:
+            reason: `not_allowed` or `no_tool`.
+            summary: what its free text says.
+
+        Raises:
+            NotSuitable: the toolset has no hand-off (`no_handoff`).
+        """
+        tool = self.application.handoff
+        if tool is None or tool not in self.tools:
+            raise NotSuitable("no_handoff")
+        fixed: dict[str, Any] = {"reason": reason}
+        for name, parameter in self.application.tools[tool].parameters.items():
+            free = parameter.enum is None and not (parameter.entity or parameter.match)
+            if parameter.type == "string" and free and not (parameter.pattern or parameter.format):
+                fixed[name] = summary[: parameter.maxLength or len(summary)]
+        drawn = self.draw(tool, fixed)
+        needed = self.application.tools[tool].parameters
+        return tool, {n: v for n, v in drawn.items() if n in fixed or not needed[n].optional}

@@ -1,0 +1,320 @@
+"""What a user knows: facts about rows, keyed by parameter and path, and how templates see them.
+
+A fact is a known column of a row that the goal is about, or of a row it refers to through known
+foreign keys: `loan_id.book.title`. The user's own row is always called `user`. Keys are paths and
+never tables, because two parameters may mean two rows of one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from simulators.sql.environment import SqlEnvironment
+from simulators.sql.graph import Graph
+from simulators.sql.words import Spoken, Withheld, noun, spoken
+from synth.core.application import Parameter
+from synth.core.errors import BadApplication
+from synth.core.types import Fact, Scalar, ToolResult
+
+DEPTH = 3
+"""References that facts follow from the row of a parameter."""
+MOST_REMEMBERED = 20_000
+"""Rows, lists and look-ups that one seeded state remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A fact and the column it is the value of."""
+
+    fact: Fact
+    origin: str
+
+
+class Scene:
+    """The seeded state of one seed, read only: rows and results of read tools, remembered.
+
+    Args:
+        graph: the application's derived structure.
+        environment: used for reading only; several scenes may share it.
+        seed: which seeded state.
+    """
+
+    def __init__(self, graph: Graph, environment: SqlEnvironment, seed: int) -> None:
+        self.graph, self.seed = graph, seed
+        self._environment = environment
+        self._rows: dict[tuple[str, str, Scalar], dict[str, Scalar] | None] = {}
+        self._lists: dict[tuple[str, tuple[Scalar, ...]], list[dict[str, Scalar]]] = {}
+        self._reads: dict[tuple[str, bytes], Any] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether so much is remembered that it is cheaper to start over."""
+        return len(self._reads) + len(self._lists) + len(self._rows) > MOST_REMEMBERED
+
+    def _still(self) -> SqlEnvironment:
+        if self._environment.seed != self.seed:
+            self._environment.reset_now(self.seed)
+        return self._environment
+
+    def row(self, table: str, column: str, value: Scalar) -> dict[str, Scalar] | None:
+        """Return the first row of `table` whose `column` is `value`, or None."""
+        key = (table, column, value)
+        if key not in self._rows:
+            sql = f'SELECT * FROM "{table}" WHERE "{column}" = :value ORDER BY id LIMIT 1'
+            found = self._still().query(sql, {"value": value})
+            self._rows[key] = found[0] if found else None
+        return self._rows[key]
+
+    def select(self, sql: str, parameters: Mapping[str, Scalar]) -> list[dict[str, Scalar]]:
+        """Return the rows of a SELECT; the list is shared and must not be changed."""
+        key = (sql, tuple(parameters.values()))
+        if key not in self._lists:
+            self._lists[key] = self._still().query(sql, dict(parameters))
+        return self._lists[key]
+
+    def read(self, tool: str, arguments: Mapping[str, Any]) -> Any:
+        """Return the parsed result of a read tool, or None where the call fails."""
+        key = (tool, orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS))
+        if key not in self._reads:
+            result = self._still().call_now(tool, arguments)
+            self._reads[key] = unwrapped(result) if result.ok else None
+        return self._reads[key]
+
+    def speakers(self) -> list[Scalar]:
+        """Return the keys of the rows who may speak; `[None]` for an operator's world."""
+        user = self.graph.application.user
+        if user.table is None:
+            return [None]
+        condition = f" WHERE {user.where}" if user.where else ""
+        sql = f'SELECT id FROM "{user.table}"{condition} ORDER BY id'
+        return [row["id"] for row in self.select(sql, {})]
+
+
+def unwrapped(result: ToolResult) -> Any:
+    """Return a successful result as data: a row, or a list of rows."""
+    content = orjson.loads(result.content)
+    return content["result"] if isinstance(content.get("result"), list) else content
+
+
+class Mind:
+    """One user's knowledge of one scene.
+
+    Args:
+        scene: the seeded state.
+        user: key of the user's row; None for an operator.
+    """
+
+    def __init__(self, scene: Scene, user: Scalar) -> None:
+        self.scene, self.graph, self.user = scene, scene.graph, user
+        self.born: dict[tuple[str, Scalar], dict[str, Scalar]] = {}
+        """Rows made during the goal, by table and key: nobody knew them before."""
+        self.application = scene.graph.application
+        table = self.application.user.table
+        row = scene.row(table, "id", user) if table is not None else None
+        self.me = Node(self, table, row, "user") if table is not None and row else None
+
+    def node(self, column: str, value: Scalar, path: str, *, reachable: bool = True) -> Node | None:
+        """Return the row that `table.column = value` means, or None; the user's own is `me`."""
+        table, name = column.split(".")
+        row = self.scene.row(table, name, value) or self.born.get((table, value))
+        if row is None:
+            return None
+        if self.me is not None and table == self.me.table and row["id"] == self.user:
+            return self.me
+        return Node(self, table, row, path, reachable=reachable)
+
+    def fact(self, name: str, label: str, value: Scalar, origin: str | None) -> Fact:
+        """Return a fact in words, with the meaning of its column."""
+        boolean = origin in self.graph.booleans and value is not None
+        currency = self.application.currency if origin in self.application.money else None
+        value = bool(value) if boolean else value
+        text = spoken(value, currency=currency, boolean=boolean)
+        return Fact(name=name, label=label, value=value, spoken=text)
+
+    def argument(self, name: str, parameter: Parameter, value: Scalar, *, of: str = "") -> Fact:
+        """Return the fact of an argument that only the user can decide.
+
+        Args:
+            name: name of the fact; a path in the arguments.
+            parameter: what the value is given to.
+            value: the value.
+            of: tells apart facts of two wishes that would have one label.
+        """
+        label = parameter.label or called(name)
+        label = f"{label} ({of})" if of else label
+        return self.fact(name, label, value, parameter.sets or parameter.match)
+
+
+class Node:
+    """One row, seen along the path by which the user thinks of it."""
+
+    __slots__ = ("_around", "_facts", "mind", "path", "reachable", "row", "table")
+
+    def __init__(
+        self,
+        mind: Mind,
+        table: str,
+        row: dict[str, Scalar],
+        path: str,
+        *,
+        reachable: bool = True,
+    ) -> None:
+        self.mind, self.table, self.row, self.path = mind, table, row, path
+        self.reachable = reachable
+        """Whether the user's knowledge leads here (every reference on the path is known)."""
+        self._facts: tuple[Known, ...] | None = None
+        self._around: tuple[Node, ...] | None = None
+
+    @property
+    def noun(self) -> str:
+        """How people call the row: `book`; `second loan` for an element of an array."""
+        return called(self.path)
+
+    @property
+    def born(self) -> bool:
+        """Whether the row was made during the goal."""
+        return (self.table, self.row["id"]) in self.mind.born
+
+    @property
+    def own(self) -> bool:
+        """Whether this is the user's own row."""
+        return self is self.mind.me
+
+    def knowable(self) -> tuple[str, ...]:
+        """Return the columns of this row that the user can know."""
+        application = self.mind.application
+        known = application.known.get(self.table, ())
+        if not self.own:
+            return known
+        return tuple(dict.fromkeys((*application.identify, *known)))
+
+    def child(self, column: str) -> Node | None:
+        """Return the row that a foreign key of this row refers to."""
+        target = self.mind.graph.foreign[f"{self.table}.{column}"]
+        value = self.row[column]
+        if value is None:
+            return None
+        reachable = self.reachable and column in self.knowable()
+        path = f"{self.path}.{noun(column).replace(' ', '_')}"
+        return self.mind.node(target, value, path, reachable=reachable)
+
+    def facts(self) -> tuple[Known, ...]:
+        """Return what the user knows of this row, known references followed."""
+        if self._facts is None:
+            self._facts = tuple(self._find(DEPTH)) if self.reachable else ()
+        return self._facts
+
+    def _find(self, depth: int) -> Iterator[Known]:
+        for column in self.knowable():
+            origin = f"{self.table}.{column}"
+            if origin not in self.mind.graph.foreign:
+                if self.row[column] is not None:
+                    yield Known(self._fact(column), origin)
+            elif depth and (child := self.child(column)) and not child.own:
+                yield from child._find(depth - 1)
+
+    def _fact(self, column: str) -> Fact:
+        origin = f"{self.table}.{column}"
+        label = self.mind.application.label(origin)
+        label = label if self.own else f"{label} of the {self.noun}"
+        return self.mind.fact(f"{self.path}.{column}", label, self.row[column], origin)
+
+    def around(self) -> tuple[Node, ...]:
+        """Return this row and the rows it refers to, nearest first, known or not."""
+        if self._around is None:
+            found, layer = [self], [self]
+            for _ in range(DEPTH):
+                layer = [child for node in layer for child in node._children()]
+                layer = [child for child in layer if child not in found]
+                found.extend(layer)
+            self._around = tuple(found)
+        return self._around
+
+    def _children(self) -> Iterator[Node]:
+        prefix = f"{self.table}."
+        for column in self.mind.graph.foreign:
+            if column.startswith(prefix) and (child := self.child(column.split(".")[1])):
+                yield child
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return self.table == other.table and self.row["id"] == other.row["id"]
+
+    def __hash__(self) -> int:
+        return hash((self.table, self.row["id"]))
+
+
+class Row:
+    """A row inside a template: its columns in words, its references as rows.
+
+    Args:
+        node: the row.
+        column: which column the parameter itself holds (printed by the bare name).
+        say: told each fact that the template uses.
+        withheld: names of facts that stay unsaid.
+    """
+
+    __slots__ = ("_column", "_node", "_say", "_withheld")
+
+    def __init__(
+        self,
+        node: Node,
+        column: str,
+        say: Callable[[Node, str, Fact], None],
+        withheld: frozenset[str],
+    ) -> None:
+        self._node, self._column, self._say, self._withheld = node, column, say, withheld
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        node = self._node
+        if name in node.row:
+            return self._value(name)
+        for reference in (f"{name}_id", name):
+            if f"{node.table}.{reference}" in node.mind.graph.foreign:
+                child = node.child(reference)
+                return child and Row(child, "id", self._say, self._withheld)
+        known = ", ".join(node.row)
+        raise BadApplication(
+            f"{node.table!r} has no column or reference {name!r}", remedy=f"columns: {known}"
+        )
+
+    def _value(self, column: str) -> Any:
+        fact = self._node._fact(column)
+        if fact.name in self._withheld:
+            return Withheld()
+        value = self._node.row[column]
+        if value is None:
+            return None
+        self._say(self._node, column, fact)
+        return in_words(fact)
+
+    def __str__(self) -> str:
+        return str(self._value(self._column))
+
+
+def in_words(fact: Fact) -> Any:
+    """Return the fact's value for a template: plain where it is said as it is."""
+    same = isinstance(fact.value, (str, int)) and str(fact.value) == fact.spoken
+    return fact.value if same else Spoken(fact.value, fact.spoken)
+
+
+def called(path: str) -> str:
+    """Return how people call what a path names: `loan_ids.1` is the second loan."""
+    parts = path.split(".")
+    if len(parts) > 1 and parts[-1].isdigit():
+        return f"{_ordinal(int(parts[-1]))} {noun(parts[-2])}"
+    if len(parts) > 2 and parts[-2].isdigit():
+        return f"{noun(parts[-1])} of the {called('.'.join(parts[:-1]))}"
+    return noun(parts[-1])
+
+
+def _ordinal(index: int) -> str:
+    names = ("first", "second", "third", "fourth", "fifth")
+    return names[index] if index < len(names) else f"{index + 1}th"

@@ -1,0 +1,313 @@
+"""Goals: arguments a user could mean, drawn from the seeded state.
+
+An argument is drawn by its meaning: an existing row (the user's own where a chain of references
+leads to the user), a value to search for, new content, a choice. Nothing here decides whether the
+call succeeds; that is found out by executing it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import orjson
+
+from simulators.sql.engine import Engine
+from simulators.sql.facts import Mind, Scene
+from simulators.sql.graph import Graph, Leaf
+from simulators.sql.words import is_datetime
+from synth.core.application import Application, Parameter
+from synth.core.errors import NotSuitable
+from synth.core.types import Scalar
+
+MOST_ITEMS = 3
+"""Elements drawn for an array at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One plain value of a call's arguments."""
+
+    name: str
+    """`items.0.book_id`"""
+    parameter: Parameter
+    value: Scalar
+
+
+def bindings(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Iterator[Binding]:
+    """Yield every plain value of `values`, in the order of the parameters."""
+    for name, parameter in parameters.items():
+        if name in values:
+            yield from _bindings(name, parameter, values[name])
+
+
+def _bindings(name: str, parameter: Parameter, value: Any) -> Iterator[Binding]:
+    if isinstance(value, list) and parameter.items is not None:
+        for index, element in enumerate(value):
+            yield from _bindings(f"{name}.{index}", parameter.items, element)
+    elif isinstance(value, dict):
+        inner = parameter.properties or {}
+        for key, element in value.items():
+            if key in inner:
+                yield from _bindings(f"{name}.{key}", inner[key], element)
+    else:
+        yield Binding(name, parameter, value)
+
+
+def bound(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Scalar]:
+    """Return the arguments as SQL sees them: absent is NULL, arrays and objects are JSON text."""
+    return {name: _bound(values.get(name)) for name in parameters}
+
+
+def _bound(value: Any) -> Scalar:
+    if isinstance(value, list | dict):
+        return orjson.dumps(value).decode()
+    return int(value) if isinstance(value, bool) else value
+
+
+Query: TypeAlias = Callable[[str, Mapping[str, Scalar]], list[dict[str, Scalar]]]
+
+
+def forbidden(
+    application: Application,
+    tool: str,
+    arguments: Mapping[str, Any],
+    user: Scalar,
+    *,
+    query: Query,
+    rule: str | None = None,
+) -> str | None:
+    """Return the text of the first policy rule that forbids a call, or None.
+
+    Args:
+        application: has the rules.
+        tool: the tool to be called.
+        arguments: the arguments of the call.
+        user: key of who speaks.
+        query: answers SELECTs on the state in which the call would be made.
+        rule: look at the rule of this name only.
+    """
+    for candidate in application.policy_rules:
+        if candidate.tool == tool and rule in {None, candidate.name}:
+            seen = {**bound(application.tools[tool].parameters, arguments), "user_id": user}
+            rows = query(candidate.when, seen)
+            if any(first(row) for row in rows[:1]):
+                return candidate.text
+    return None
+
+
+def first(row: Mapping[str, Scalar]) -> Scalar:
+    """Return the value of the first column of a row."""
+    return next(iter(row.values()))
+
+
+class Drawer:
+    """Draws the arguments of one call.
+
+    Args:
+        engine: makes new values with the application's generators.
+        mind: the user on whose behalf the call is made.
+        tool: which tool.
+        rng: the only source of chance.
+    """
+
+    def __init__(self, engine: Engine, mind: Mind, tool: str, rng: random.Random) -> None:
+        self.engine, self.mind, self.rng = engine, mind, rng
+        self.graph, self.scene = mind.graph, mind.scene
+        self.parameters = mind.application.tools[tool].parameters
+        self.values: dict[str, Any] = {}
+        self._taken: dict[str, list[Scalar]] = {}
+        """Key -> values of it already drawn, in order."""
+        self._rows: dict[str, dict[str, Scalar]] = {}
+        """Table -> the row that search values are taken from, so that they fit together."""
+
+    def arguments(self, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return drawn arguments.
+
+        Args:
+            fixed: values of top-level parameters that are already decided.
+
+        Raises:
+            NotSuitable: nothing to draw a required value from (`no_goal`).
+        """
+        fixed = fixed or {}
+        for name, value in fixed.items():
+            self._take(self.parameters[name], value)
+        for name, parameter in self.parameters.items():
+            if name in fixed:
+                self.values[name] = fixed[name]
+            elif not parameter.optional:
+                self.values[name] = self._draw(parameter)
+            elif self.rng.random() < 0.5:
+                try:
+                    self.values[name] = self._draw(parameter)
+                except NotSuitable:
+                    continue
+        return self.values
+
+    def _take(self, parameter: Parameter, value: Any) -> None:
+        for binding in _bindings("", parameter, value):
+            if binding.parameter.entity:
+                key = self.graph.root(binding.parameter.entity)
+                self._taken.setdefault(key, []).append(binding.value)
+
+    def _draw(self, parameter: Parameter) -> Any:
+        if parameter.type == "array":
+            return self._array(parameter)
+        if parameter.properties is not None:
+            return {
+                name: self._draw(inner)
+                for name, inner in parameter.properties.items()
+                if not inner.optional or self.rng.random() < 0.5
+            }
+        value = self._plain(parameter)
+        self._take(parameter, value)
+        return value
+
+    def _array(self, parameter: Parameter) -> list[Any]:
+        item = parameter.items
+        if item is None:
+            raise NotSuitable("no_goal")
+        low = 1 if parameter.minItems is None else parameter.minItems
+        high = low + 2 if parameter.maxItems is None else parameter.maxItems
+        # Short lists are likelier: a long one hardly ever suits every condition of a tool.
+        wanted = self.rng.choice([low, low, *range(low, max(low, min(high, MOST_ITEMS)) + 1)])
+        found: list[Any] = []
+        for _ in range(wanted + MOST_ITEMS):
+            if len(found) == wanted:
+                break
+            try:
+                value = self._draw(item)
+            except NotSuitable:
+                break
+            if value not in found:
+                found.append(value)
+        if len(found) < low:
+            raise NotSuitable("no_goal")
+        return found
+
+    def _plain(self, parameter: Parameter) -> Any:
+        if parameter.sample is not None:
+            return self._sampled(parameter)
+        if parameter.entity is not None:
+            return self._entity(parameter, parameter.entity)
+        if parameter.match is not None:
+            return self._matching(parameter, parameter.match)
+        if parameter.generate is not None:
+            value = self.engine.generate(parameter.generate, self.rng)
+            if value is None:
+                raise NotSuitable("no_goal")
+            return shaped(parameter, value)
+        return self._made(parameter)
+
+    def _sampled(self, parameter: Parameter) -> Any:
+        seen = {**bound(self.parameters, self.values), "user_id": self.mind.user}
+        rows = self.scene.select(str(parameter.sample), seen)
+        taken = self._taken.get(self.graph.root(parameter.entity), []) if parameter.entity else []
+        values = [first(row) for row in rows]
+        found = [value for value in values if value not in taken]
+        return shaped(parameter, self._choice(found))
+
+    def _choice(self, values: Sequence[Any]) -> Any:
+        if not values:
+            raise NotSuitable("no_goal")
+        return values[int(self.rng.random() * len(values))]
+
+    def _entity(self, parameter: Parameter, column: str) -> Any:
+        taken = self._taken.get(self.graph.root(column), [])
+        table, name = column.split(".")
+        me = self.mind.me
+        if me is not None and table == me.table and me.row[name] not in taken:
+            return shaped(parameter, me.row[name])
+        rows = [row for row in self.candidates(table) if row[name] not in taken]
+        return shaped(parameter, self._choice(rows)[name])
+
+    def candidates(self, table: str) -> list[dict[str, Scalar]]:
+        """Return the rows of `table` that belong to the user and to what was drawn before."""
+        rows = owned(self.scene, table, self.mind.user)
+        for column, key in self.graph.foreign.items():
+            if column.startswith(f"{table}.") and self._taken.get(key):
+                name, chosen = column.split(".")[1], self._taken[key]
+                rows = [row for row in rows if row[name] in chosen] or rows
+        return rows
+
+    def _matching(self, parameter: Parameter, column: str) -> Any:
+        table, name = column.split(".")
+        if table not in self._rows:
+            me = self.mind.me
+            own = me is not None and me.table == table
+            self._rows[table] = (
+                me.row if own and me is not None else self._choice(self.candidates(table))
+            )
+        value = self._rows[table][name]
+        if value is None or (parameter.enum is not None and value not in parameter.enum):
+            raise NotSuitable("no_goal")
+        return shaped(parameter, value)
+
+    def _made(self, parameter: Parameter) -> Any:
+        if parameter.enum is not None:
+            return self._choice(parameter.enum)
+        if parameter.type == "boolean":
+            return self.rng.random() < 0.5
+        if parameter.type == "integer":
+            low = 1 if parameter.minimum is None else int(parameter.minimum)
+            high = low + 9 if parameter.maximum is None else int(parameter.maximum)
+            return self.rng.randint(low, max(low, high))
+        if parameter.type == "number":
+            low_n = 1.0 if parameter.minimum is None else parameter.minimum
+            high_n = low_n + 9 if parameter.maximum is None else parameter.maximum
+            return round(self.rng.uniform(low_n, high_n), 2)
+        if parameter.format in {"date", "date-time"}:
+            clock = datetime.fromisoformat(self.mind.application.clock)
+            day = clock + timedelta(days=self.rng.randint(1, 30))
+            whole = day.replace(minute=0, second=0)
+            return day.date().isoformat() if parameter.format == "date" else whole.isoformat()
+        raise NotSuitable("no_goal")  # free text without `generate`: nobody knows what to write
+
+
+def shaped(parameter: Parameter, value: Scalar) -> Any:
+    """Return a column's value in the type of the parameter it is given to."""
+    if parameter.type == "boolean" and isinstance(value, int):
+        return bool(value)
+    if parameter.format == "date" and is_datetime(value):
+        return str(value)[:10]
+    return value
+
+
+def owned(scene: Scene, table: str, user: Scalar) -> list[dict[str, Scalar]]:
+    """Return the rows of `table` that belong to the user; all rows where nothing leads there."""
+    paths = [path for path in scene.graph.owners[table] if path]
+    if not paths or user is None:
+        return scene.select(f'SELECT * FROM "{table}" ORDER BY id', {})
+    found = [row for path in paths for row in scene.select(_owned_sql(path), {"user_id": user})]
+    return found if len(paths) == 1 else list({str(row["id"]): row for row in found}.values())
+
+
+def _owned_sql(path: Sequence[str]) -> str:
+    table = path[0].split(".")[0]
+    joins = "".join(
+        f' JOIN "{after.split(".")[0]}" t{i} ON t{i}.id = t{i - 1}."{before.split(".")[1]}"'
+        for i, (before, after) in enumerate(pairwise(path), start=1)
+    )
+    last = f't{len(path) - 1}."{path[-1].split(".")[1]}"'
+    return f'SELECT t0.* FROM "{table}" t0{joins} WHERE {last} = :user_id ORDER BY t0.id'
+
+
+def speakers(scene: Scene, graph: Graph, wanted: Sequence[Leaf]) -> list[Scalar]:
+    """Return the users who own at least one row of every table that `wanted` draws from.
+
+    A tool on loans is of no use to a member without loans; drawing such a user wastes the attempt.
+    """
+    users = scene.speakers()
+    for leaf in wanted:
+        entity = leaf.parameter.entity
+        if entity is None or not leaf.required or leaf.parameter.sample:
+            continue
+        paths = graph.owners[entity.split(".")[0]]
+        if paths and all(paths):
+            users = [u for u in users if owned(scene, entity.split(".")[0], u)]
+    return users

@@ -1,0 +1,169 @@
+"""What follows from an application's declarations alone: origins, keys, edges between tools.
+
+A result column that SQLite traces to a table column (or that `columns:` declares) can feed every
+parameter that means the same column; foreign keys count as the key they reference. The walk over
+these edges is how toolsets and chains of calls are sampled (K2 report 3.1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+
+from simulators.sql.engine import Engine
+from synth.core.application import Parameter, Tool
+from synth.core.protocols import Edge
+
+OWNER_HOPS = 3
+"""References followed from a row to the user it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One place in a tool's arguments that holds a plain value."""
+
+    path: tuple[str, ...]
+    """`("items", "*", "book_id")`; `*` stands for the elements of an array."""
+    parameter: Parameter
+    required: bool
+
+    @property
+    def name(self) -> str:
+        """The path without its stars: `items.book_id`."""
+        return ".".join(part for part in self.path if part != "*")
+
+    @property
+    def meaning(self) -> str | None:
+        """The column that the value stands for or is compared with, if any."""
+        return self.parameter.entity or self.parameter.match
+
+
+def leaves(tool: Tool) -> tuple[Leaf, ...]:
+    """Return every plain value in the arguments of `tool`, in order."""
+    found: list[Leaf] = []
+    for name, parameter in tool.parameters.items():
+        found.extend(_leaves((name,), parameter, not parameter.optional))
+    return tuple(found)
+
+
+def _leaves(path: tuple[str, ...], parameter: Parameter, required: bool) -> Iterator[Leaf]:
+    if parameter.type == "array" and parameter.items is not None:
+        yield from _leaves((*path, "*"), parameter.items, required)
+    elif parameter.properties is not None:
+        for name, inner in parameter.properties.items():
+            yield from _leaves((*path, name), inner, required and not inner.optional)
+    else:
+        yield Leaf(path, parameter, required)
+
+
+class Graph:
+    """Origins, keys and dependency edges of one application; computed once.
+
+    Args:
+        engine: runs the application; asked for its tables and for the columns of its statements.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        application = engine.application
+        self.application = application
+        self.columns = {name: tuple(table.columns) for name, table in engine.tables.items()}
+        self.booleans = frozenset(
+            f"{name}.{column.name}"
+            for name, table in engine.tables.items()
+            for column in table.columns.values()
+            if column.boolean
+        )
+        self.foreign = {
+            f"{name}.{column}": f"{target}.id"
+            for name, table in engine.tables.items()
+            for column, target in table.foreign_keys.items()
+        }
+        """Reference -> the key it references."""
+        self.leaves = {name: leaves(tool) for name, tool in application.tools.items()}
+        self.outputs = {
+            name: {column.name: column.origin for column in columns}
+            for name, columns in engine.results.items()
+        }
+        """Tool -> result column -> origin (None where it has no origin in a table)."""
+        self.producers = self._producers()
+        """Key -> read tools that return it, each with the columns that hold it."""
+        self.owners = {table: self._owner_paths(table) for table in self.columns}
+        """Table -> shortest paths of references to the user's table (empty path: that table)."""
+
+    def _tools(self) -> Iterator[tuple[str, Tool]]:
+        return iter(self.application.tools.items())
+
+    def root(self, column: str) -> str:
+        """Return the key that `table.column` refers to, or the column itself."""
+        seen = {column}
+        while (target := self.foreign.get(column)) and target not in seen:
+            seen.add(target)
+            column = target
+        return column
+
+    def reads(self, tool: str) -> bool:
+        """Return whether a tool only reads."""
+        return self.application.tools[tool].effect == "read"
+
+    def is_key(self, column: str) -> bool:
+        """Return whether the (unified) column identifies a row of its table."""
+        return column.endswith(".id")
+
+    def _producers(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        found: dict[str, list[tuple[str, str]]] = {}
+        for name in self.application.tools:
+            if self.reads(name):
+                for column, origin in self.outputs[name].items():
+                    if origin is not None:
+                        found.setdefault(self.root(origin), []).append((name, column))
+        return {key: tuple(pairs) for key, pairs in found.items()}
+
+    def _owner_paths(self, table: str) -> tuple[tuple[str, ...], ...]:
+        user = self.application.user.table
+        if user is None:
+            return ()
+        paths: list[tuple[str, tuple[str, ...]]] = [(table, ())]
+        for _ in range(OWNER_HOPS + 1):
+            done = tuple(path for end, path in paths if end == user)
+            if done:
+                return done
+            paths = [
+                (target.split(".")[0], (*path, column))
+                for end, path in paths
+                for column, target in self.foreign.items()
+                if column.split(".")[0] == end and target.split(".")[0] != end
+            ]
+        return ()
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Return the dependency edges, sorted; a tool never feeds itself."""
+        found = {
+            Edge(source, column, target, leaf.name)
+            for source, outputs in self.outputs.items()
+            for column, origin in outputs.items()
+            if origin is not None
+            for target, wanted in self.leaves.items()
+            if target != source
+            for leaf in wanted
+            if self._feeds(origin, leaf)
+        }
+        return tuple(sorted(found, key=lambda e: (e.source, e.column, e.target, e.parameter)))
+
+    def _feeds(self, origin: str, leaf: Leaf) -> bool:
+        parameter = leaf.parameter
+        if parameter.entity is not None:
+            return self.root(parameter.entity) == self.root(origin)
+        # A value from a short list of choices is said by the user, not carried between tools.
+        choices = parameter.enum is not None or parameter.type == "boolean"
+        return parameter.match == origin and parameter.op in {"eq", "contains"} and not choices
+
+    def networkx(self) -> nx.MultiDiGraph:
+        """Return the edges as a networkx graph: nodes with `effect`, edges with their columns."""
+        graph = nx.MultiDiGraph()
+        for name, tool in self._tools():
+            graph.add_node(name, effect=tool.effect)
+        for edge in self.edges():
+            graph.add_edge(edge.source, edge.target, column=edge.column, parameter=edge.parameter)
+        return graph

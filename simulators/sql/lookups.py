@@ -1,0 +1,167 @@
+"""Tasks that only ask: the value of a result column, told to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simulators.sql.asking import Asked
+from simulators.sql.attempt import Attempt, Move, Plot
+from simulators.sql.decoys import others, over_write
+from simulators.sql.solve import Solver
+from simulators.sql.words import is_date, is_datetime, occurs, spoken
+from synth.core.errors import NotSuitable
+from synth.core.types import OutputValue, Scalar, TaskKind
+
+MOST_VALUES = 5
+"""Values of a list that one answer may have to name."""
+
+
+def lookup(attempt: Attempt) -> Plot:
+    """Sample one question."""
+    tool, column = _pick(attempt)
+    attempt.meet(tool)
+    asked, outputs = _question(attempt, tool, column)
+    return _plot(attempt, TaskKind.LOOKUP, [asked], outputs, [column])
+
+
+def parallel(attempt: Attempt) -> Plot:
+    """Sample two questions whose answers do not depend on each other."""
+    tool, column = _pick(attempt)
+    attempt.meet(tool)
+    first, values = _question(attempt, tool, column)
+    other, other_column = _pick(attempt)
+    second, more = _question(attempt, other, other_column)
+    if (first.tool, first.arguments) == (second.tool, second.arguments):
+        raise NotSuitable("dependent")
+    return _plot(
+        attempt, TaskKind.PARALLEL, [first, second], [*values, *more], [column, other_column]
+    )
+
+
+def askable(attempt: Attempt) -> list[tuple[str, str]]:
+    """Return the questions that the toolset answers: tool and result column."""
+    questions = attempt.stage.questions
+    return [(tool, column) for tool in attempt.tools for column in questions[tool]]
+
+
+def _pick(attempt: Attempt) -> tuple[str, str]:
+    options = askable(attempt)
+    if not options:
+        raise NotSuitable("no_goal")
+    return options[int(attempt.rng.random() * len(options))]
+
+
+def _question(attempt: Attempt, tool: str, column: str) -> tuple[Asked, list[OutputValue]]:
+    arguments = attempt.draw(tool)
+    if attempt.forbids(tool, arguments):
+        raise NotSuitable("forbidden")
+    result = attempt.scene.read(tool, arguments)
+    if result is None:
+        raise NotSuitable("tool_error")
+    parameters = attempt.application.tools[tool].parameters
+    asked = attempt.asking.ask(tool, parameters, arguments, attempt.stage.questions[tool][column])
+    outputs = answers(attempt, tool, column, result)
+    if not 1 <= len(outputs) <= MOST_VALUES:
+        raise NotSuitable("no_answer")
+    return asked, outputs
+
+
+def answers(attempt: Attempt, tool: str, column: str, result: Any) -> list[OutputValue]:
+    """Return the distinct values that answer a question."""
+    rows = result if isinstance(result, list) else [result]
+    values = dict.fromkeys(row.get(column) for row in rows)
+    origin = attempt.stage.graph.outputs[tool][column]
+    return [_output(attempt, column, origin, v) for v in values if v is not None]
+
+
+def _output(attempt: Attempt, column: str, origin: str | None, value: Scalar) -> OutputValue:
+    application = attempt.application
+    label = application.label(origin) if origin else column.replace("_", " ")
+    money = origin in application.money and isinstance(value, int)
+    return OutputValue.model_construct(
+        label=label,
+        type="money" if money else _type(value),
+        value=value,
+        currency=application.currency if money else None,
+    )
+
+
+def _type(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if is_date(value):
+        return "date"
+    return "datetime" if is_datetime(value) else "text"
+
+
+def _plot(
+    attempt: Attempt,
+    kind: TaskKind,
+    asked: list[Asked],
+    outputs: list[OutputValue],
+    columns: Sequence[str],
+) -> Plot:
+    solver = attempt.solve(asked)
+    if _given_away(outputs, asked, solver):
+        raise NotSuitable("told_already")
+    finals = _finals(solver, asked)
+    if kind is TaskKind.PARALLEL and len(finals) < len(asked):
+        raise NotSuitable("dependent")
+    moves: list[list[Move]] = [finals] if finals else []
+    plot = Plot(kind, asked, solver, moves, ((),), outputs=tuple(outputs))
+    attempt.stage.start(attempt.seed)
+    found = {
+        "over_write": over_write(attempt, moves, plot.diffs),
+        "wrong_entity": _wrong_entity(attempt, moves, columns[-1]),
+    }
+    plot.decoys = {name: wrong for name, wrong in found.items() if wrong is not None}
+    return plot
+
+
+def _given_away(outputs: Sequence[OutputValue], asked: Sequence[Asked], solver: Solver) -> bool:
+    """Whether the request itself contains the answer, so that echoing it would do."""
+    texts = [wish.clause for wish in asked]
+    texts += [fact.spoken for fact in solver.plan.said.values()]
+    for output in outputs:
+        if output.type != "boolean":
+            form = spoken(output.value, currency=output.currency)
+            if any(occurs(form, text) for text in texts):
+                return True
+    return False
+
+
+def _finals(solver: Solver, asked: Sequence[Asked]) -> list[Move]:
+    """Return the questions' own calls; no call is made twice.
+
+    A look-up that is such a call is dropped, unless others may build on it: then it answers.
+    """
+    calls = solver.plan.calls
+    finals: list[Move] = []
+    for wish in asked:
+        same = [c for c in calls if c.tool == wish.tool and c.arguments == wish.arguments]
+        if same and any(call.group > same[0].group for call in calls):
+            continue
+        calls[:] = [call for call in calls if call not in same]
+        finals.append((wish.tool, wish.arguments))
+    return finals
+
+
+def _wrong_entity(
+    attempt: Attempt, moves: Sequence[Sequence[Move]], column: str
+) -> list[list[Move]] | None:
+    """Ask the last question about something else whose answer is another one."""
+    if not moves:
+        return None
+    *before, (tool, arguments) = moves[-1]
+    right = answers(attempt, tool, column, attempt.scene.read(tool, arguments))
+    for other in others(attempt, tool, arguments):
+        result = attempt.scene.read(tool, other)
+        wrong = [] if result is None else answers(attempt, tool, column, result)
+        if wrong and wrong != right:
+            return [[*before, (tool, other)]]
+    return None

@@ -1,0 +1,153 @@
+"""Where goals are tried out: one engine, its derived structure, its templates, two environments.
+
+One environment stays as seeded and is only read; the other is written to and started over.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from simulators.sql.engine import Engine
+from simulators.sql.facts import Scene
+from simulators.sql.goals import forbidden, speakers
+from simulators.sql.graph import Graph
+from simulators.sql.words import Words
+from synth.core.errors import NotSuitable
+from synth.core.types import Diff, Effect, PlannedCall, Scalar, ToolResult
+
+SCENES = 64
+"""Seeded states whose rows and look-ups are remembered."""
+
+Call: TypeAlias = tuple[str, Mapping[str, Any]]
+
+
+class Stage:
+    """Everything a sampler of tasks needs of one application.
+
+    Args:
+        engine: runs the application.
+
+    Raises:
+        BadApplication: a statement or template of the application is wrong.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.application = engine, engine.application
+        self.graph = Graph(engine)
+        tools = self.application.tools
+        self.effects = {name: Effect(tool.effect) for name, tool in tools.items()}
+        self.intents = {
+            name: Words(_english(tool.intent), where=f"{self.where}: tools.{name}.intent")
+            for name, tool in tools.items()
+            if tool.intent
+        }
+        self.questions = {
+            name: {
+                column: Words(
+                    _english(words), where=f"{self.where}: tools.{name}.questions.{column}"
+                )
+                for column, words in tool.questions.items()
+            }
+            for name, tool in tools.items()
+        }
+        self._still = engine.environment()
+        self._live = engine.environment()
+        self._scenes: OrderedDict[int, Scene] = OrderedDict()
+        self._speakers: dict[tuple[int, str], list[Scalar]] = {}
+
+    @property
+    def where(self) -> str:
+        """Name of the application, for messages."""
+        return self.application.application
+
+    def scene(self, seed: int) -> Scene:
+        """Return the seeded state of `seed`, read only."""
+        scene = self._scenes.get(seed)
+        if scene is None or scene.full:
+            scene = self._scenes[seed] = Scene(self.graph, self._still, seed)
+            self._speakers = {k: v for k, v in self._speakers.items() if k[0] in self._scenes}
+        self._scenes.move_to_end(seed)
+        if len(self._scenes) > SCENES:
+            self._scenes.popitem(last=False)
+        return scene
+
+    def speaker(self, scene: Scene, tool: str | None, rng: random.Random) -> Scalar:
+        """Draw who speaks: somebody for whom `tool` can make sense; None for an operator.
+
+        Raises:
+            NotSuitable: nobody may speak (`no_goal`).
+        """
+        key = (scene.seed, tool or "")
+        if key not in self._speakers:
+            wanted = self.graph.leaves[tool] if tool else ()
+            self._speakers[key] = speakers(scene, self.graph, wanted)
+        users = self._speakers[key]
+        if not users:
+            raise NotSuitable("no_goal")
+        return users[int(rng.random() * len(users))]
+
+    # --- execution -----------------------------------------------------------------------
+
+    def start(self, seed: int) -> None:
+        """Start over from a seeded state."""
+        self._live.reset_now(seed)
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run a call on the current state."""
+        return self._live.call_now(tool, arguments)
+
+    def diff(self) -> Diff:
+        """Return the net change since `start`."""
+        return self._live.diff_now()
+
+    def query(self, sql: str, parameters: Mapping[str, Scalar]) -> list[dict[str, Scalar]]:
+        """Return the rows of a SELECT on the current state."""
+        return self._live.query(sql, dict(parameters))
+
+    def play(self, seed: int, calls: Iterable[Call]) -> Diff | None:
+        """Run calls from a seeded state; None as soon as one fails."""
+        self.start(seed)
+        for tool, arguments in calls:
+            if not self.call(tool, arguments).ok:
+                return None
+        return self.diff()
+
+    def forbidden(
+        self, tool: str, arguments: Mapping[str, Any], user: Scalar, *, rule: str | None = None
+    ) -> str | None:
+        """Return the text of the first policy rule that forbids a call in the current state.
+
+        Args:
+            tool: the tool to be called.
+            arguments: the arguments of the call.
+            user: key of who speaks.
+            rule: look at the rule of this name only.
+        """
+        application, query = self.application, self.query
+        return forbidden(application, tool, arguments, user, query=query, rule=rule)
+
+    async def close(self) -> None:
+        """Close both environments. Harmless when called twice."""
+        await self._still.close()
+        await self._live.close()
+
+    def planned(self, tool: str, arguments: Mapping[str, Any], group: int) -> PlannedCall:
+        """Return a call as part of a solution."""
+        return PlannedCall.model_construct(
+            tool=tool, arguments=dict(arguments), group=group, effect=self.effects[tool]
+        )
+
+    def writes(self, tools: Sequence[str]) -> list[str]:
+        """Return the tools of a set that change the state, the hand-off left out."""
+        return [
+            tool
+            for tool in tools
+            if self.effects[tool] is not Effect.READ and tool != self.application.handoff
+        ]
+
+
+def _english(words: Mapping[str, str]) -> str:
+    return words.get("en") or next(iter(words.values()))

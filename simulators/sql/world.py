@@ -1,0 +1,99 @@
+"""An application as a world: environments, edges, policy, and tasks sampled on its states."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from simulators.sql.blueprint import blueprint, kinds
+from simulators.sql.engine import Engine
+from simulators.sql.environment import SqlEnvironment
+from simulators.sql.stage import Stage
+from simulators.sql.words import MAX_POLICY, Words, singular, spoken
+from synth.core.errors import UnknownName
+from synth.core.protocols import Edge
+from synth.core.types import Blueprint, TaskKind, ToolSpec
+
+
+class SqlWorld:
+    """Implements `synth.core.protocols.World` for an application.
+
+    Args:
+        engine: runs the application.
+
+    Raises:
+        BadApplication: a template or statement of the application is wrong.
+    """
+
+    real = False
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        application = engine.application
+        self.name, self.category = application.application, application.category
+        self.handoff: str | None = application.handoff
+        self.clock: str | None = application.clock
+        self.stage = Stage(engine)
+        self._policy = policy_text(engine)
+        self._edges = self.stage.graph.edges()
+        self._kinds = kinds(self.stage)
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Return every tool of the application."""
+        return tuple(self.engine.application.specs.values())
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Return the tool dependency graph."""
+        return self._edges
+
+    def kinds(self) -> tuple[TaskKind, ...]:
+        """Return the kinds of task this application has the makings of."""
+        return self._kinds
+
+    def policy(self) -> str:
+        """Return the policy as the agent reads it."""
+        return self._policy
+
+    def environment(self) -> SqlEnvironment:
+        """Return a new environment; call `reset` before use."""
+        return self.engine.environment()
+
+    async def blueprint(
+        self, kind: TaskKind, tools: Sequence[str], state_seed: int, rng: random.Random
+    ) -> Blueprint:
+        """Sample a goal of `kind` that the toolset `tools` can reach, execute it, keep the diff.
+
+        Raises:
+            NotSuitable: nothing of that kind here; the reason is a key of
+                `simulators.sql.blueprint.REASONS`.
+            UnknownName: a tool of the set does not exist.
+        """
+        for tool in tools:
+            if tool not in self.engine.application.tools:
+                raise UnknownName("tool", tool, self.engine.application.tools)
+        return blueprint(self.stage, kind, tools, state_seed, rng)
+
+    async def close(self) -> None:
+        """End the environments that goals are tried out in. Harmless when called twice."""
+        await self.stage.close()
+
+
+def policy_text(engine: Engine) -> str:
+    """Render the policy of an application.
+
+    Templates see `user` (the noun of who speaks), `clock` (the environment's time in words) and
+    `rules` (the sentences of the policy rules).
+
+    Raises:
+        BadApplication: the template is wrong, or names anything else.
+    """
+    application = engine.application
+    table = application.user.table
+    words = Words(application.policy, where=f"{application.application}: policy", limit=MAX_POLICY)
+    return words.render_page(
+        {
+            "user": singular(table) if table else "operator",
+            "clock": spoken(application.clock),
+            "rules": [rule.text for rule in application.policy_rules],
+        }
+    )

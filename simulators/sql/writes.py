@@ -1,0 +1,255 @@
+"""Tasks that change something.
+
+One write, writes that build on each other, independent writes, and a write for which one fact has
+to be asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from simulators.sql.asking import Asked, Asking
+from simulators.sql.attempt import Attempt, Move, Plot
+from simulators.sql.decoys import over_write, wrong_entity
+from simulators.sql.facts import unwrapped
+from simulators.sql.graph import Leaf
+from simulators.sql.solve import Solver
+from simulators.sql.words import occurs
+from synth.core.errors import NotSuitable
+from synth.core.types import Diff, Fact, Scalar, TaskKind, ToolResult
+
+THIRD = 0.3
+"""Share of chains that go on for a third write."""
+SAME_TOOL = 0.5
+"""Share of independent writes that use one tool twice."""
+PREFER_NEW = 0.8
+"""Share of chains that go on with a row the chain has made, where there is one."""
+
+
+@dataclass(slots=True)
+class _Done:
+    """One executed write."""
+
+    asked: Asked
+    result: ToolResult
+    diff: Diff
+    """Net change since the start, this write included."""
+
+    @property
+    def move(self) -> Move:
+        return self.asked.tool, self.asked.arguments
+
+
+def _write(attempt: Attempt) -> _Done:
+    """Draw a user and a write, put it into words and execute it on the seeded state."""
+    tool = attempt.pick(attempt.goals())
+    attempt.meet(tool)
+    attempt.stage.start(attempt.seed)
+    return _execute(attempt, tool, attempt.draw(tool), ())
+
+
+def _execute(attempt: Attempt, tool: str, arguments: dict[str, Any], before: Diff) -> _Done:
+    """Put a write into words and execute it; it must change the state again."""
+    asked = attempt.ask(tool, arguments)
+    result = attempt.execute(tool, arguments)
+    diff = attempt.stage.diff()
+    if diff == before:
+        raise NotSuitable("empty_diff")
+    return _Done(asked, result, diff)
+
+
+def _add_decoys(attempt: Attempt, plot: Plot) -> Plot:
+    """Add the decoys of a write; the current state must be the wanted one."""
+    found = {
+        "over_write": over_write(attempt, plot.moves, plot.diffs),
+        "wrong_entity": wrong_entity(attempt, plot.moves, plot.diffs),
+    }
+    plot.decoys = {name: moves for name, moves in found.items() if moves is not None}
+    return plot
+
+
+def single(attempt: Attempt) -> Plot:
+    """Sample one write."""
+    done = _write(attempt)
+    solver = attempt.solve([done.asked])
+    plot = Plot(TaskKind.SINGLE_WRITE, [done.asked], solver, [[done.move]], (done.diff,))
+    return _add_decoys(attempt, plot)
+
+
+# --- a fact to ask for -----------------------------------------------------------------------
+
+
+def missing_fact(attempt: Attempt) -> Plot:
+    """Sample one write whose request leaves out one fact that nothing but the user can tell."""
+    done = _write(attempt)
+    solver = attempt.solve([done.asked])
+    names = list(solver.plan.said)
+    attempt.rng.shuffle(names)
+    for name in names:
+        shorter = _without(attempt, done.asked, solver, name)
+        if shorter is not None:
+            fact = solver.plan.said[name]
+            plot = Plot(
+                TaskKind.MISSING_FACT,
+                [shorter],
+                solver,
+                [[done.move]],
+                (done.diff,),
+                withheld=(fact,),
+            )
+            return _add_decoys(attempt, plot)
+    raise NotSuitable("nothing_to_ask")
+
+
+def _without(attempt: Attempt, asked: Asked, solver: Solver, name: str) -> Asked | None:
+    """Return the wish without one fact, or None if it cannot be said so or needs no asking."""
+    parameter = attempt.application.tools[asked.tool].parameters.get(name.split(".")[0])
+    if parameter is not None and parameter.optional:
+        return None  # nobody asks for what need not be given
+    withheld = frozenset({name})
+    try:
+        shorter = attempt.ask(asked.tool, asked.arguments, Asking(attempt.mind, withheld))
+    except NotSuitable:
+        return None
+    if _told(solver.plan.said, name, shorter):
+        return None
+    if any(binding.name == name for binding in attempt.bindings(asked.tool, asked.arguments)):
+        return shorter
+    try:
+        attempt.solve([shorter], withheld=withheld)
+    except NotSuitable:
+        return shorter
+    return None  # a look-up tells, or other facts do
+
+
+def _told(said: dict[str, Fact], name: str, shorter: Asked) -> bool:
+    """Whether the request gives the fact away all the same."""
+    others = [fact.spoken for other, fact in said.items() if other != name]
+    return any(occurs(said[name].spoken, text) for text in (shorter.clause, *others))
+
+
+# --- several writes --------------------------------------------------------------------------
+
+
+def chained(attempt: Attempt) -> Plot:
+    """Sample two or three writes of one user, later ones building on earlier ones."""
+    chain = [_write(attempt)]
+    wanted = 3 if attempt.rng.random() < THIRD else 2
+    while len(chain) < wanted:
+        try:
+            chain.append(_next(attempt, chain))
+        except NotSuitable:
+            if len(chain) < 2:
+                raise
+            # The state may be that after an unsuitable third write.
+            attempt.stage.play(attempt.seed, [done.move for done in chain])
+            break
+    if not chain[-1].diff:
+        raise NotSuitable("empty_diff")
+    asked = [done.asked for done in chain]
+    moves = [[done.move] for done in chain]
+    solver = attempt.solve(asked)
+    plot = Plot(TaskKind.CHAINED_WRITES, asked, solver, moves, (chain[-1].diff,))
+    return _add_decoys(attempt, plot)
+
+
+def _next(attempt: Attempt, chain: list[_Done]) -> _Done:
+    """Draw and execute a write that uses what the chain has made or touched."""
+    new, old = _keys(attempt, chain)
+    options = list(_links(attempt, chain, new))
+    if not options or attempt.rng.random() > PREFER_NEW:
+        options = list(_links(attempt, chain, old)) or options
+    if options:
+        tool, leaf, value = options[int(attempt.rng.random() * len(options))]
+        fixed = {leaf.path[0]: [value] if len(leaf.path) > 1 else value}
+    else:
+        tool, fixed = attempt.pick(attempt.goals()), {}
+    arguments = attempt.draw(tool, fixed)
+    if any(done.move == (tool, arguments) for done in chain):
+        raise NotSuitable("no_goal")
+    return _execute(attempt, tool, arguments, chain[-1].diff)
+
+
+def _keys(
+    attempt: Attempt, chain: list[_Done]
+) -> tuple[dict[str, list[Scalar]], dict[str, list[Scalar]]]:
+    """Return the keys of rows the chain has made, and of rows it touched, by column."""
+    graph, user = attempt.stage.graph, attempt.application.user.table
+    new: dict[str, list[Scalar]] = {}
+    old: dict[str, list[Scalar]] = {}
+    for done in chain:
+        for column, value in _values(attempt, done):
+            key = graph.root(column)
+            table = key.split(".")[0]
+            if not graph.is_key(key) or table == user or value is None:
+                continue
+            if attempt.scene.row(table, "id", value) is not None:
+                old.setdefault(key, []).append(value)
+            elif rows := attempt.stage.query(
+                f'SELECT * FROM "{table}" WHERE id = :id', {"id": value}
+            ):
+                attempt.mind.born[table, value] = rows[0]
+                new.setdefault(key, []).append(value)
+    return new, old
+
+
+def _values(attempt: Attempt, done: _Done) -> Iterator[tuple[str, Scalar]]:
+    """Yield what a write was called with and returned, by the column it belongs to."""
+    result = unwrapped(done.result)
+    for row in result if isinstance(result, list) else [result]:
+        for column, origin in attempt.stage.graph.outputs[done.asked.tool].items():
+            if origin is not None:
+                yield origin, row.get(column)
+    for binding in attempt.bindings(done.asked.tool, done.asked.arguments):
+        if binding.parameter.entity is not None:
+            yield binding.parameter.entity, binding.value
+
+
+def _links(
+    attempt: Attempt, chain: list[_Done], keys: dict[str, list[Scalar]]
+) -> Iterator[tuple[str, Leaf, Scalar]]:
+    """Yield the writes that can go on with one of the keys, and where the key goes."""
+    graph = attempt.stage.graph
+    used = {done.asked.tool for done in chain}
+    for tool in attempt.goals():
+        for leaf in graph.leaves[tool]:
+            entity = leaf.parameter.entity
+            if not leaf.required or entity is None or leaf.path[1:] not in {(), ("*",)}:
+                continue
+            for value in dict.fromkeys(keys.get(graph.root(entity), ())):
+                if tool not in used:
+                    yield tool, leaf, value
+
+
+def parallel(attempt: Attempt) -> Plot:
+    """Sample two writes that can be made in either order."""
+    first = _write(attempt)
+    same = attempt.rng.random() < SAME_TOOL
+    tool = first.asked.tool if same else attempt.pick(attempt.goals())
+    arguments = attempt.draw(tool)
+    if _about(attempt, tool, arguments) == _about(attempt, *first.move):
+        raise NotSuitable("no_goal")
+    second = _execute(attempt, tool, arguments, first.diff)
+    moves = [first.move, second.move]
+    attempt.stage.start(attempt.seed)
+    for move in reversed(moves):
+        attempt.execute(*move)
+    if attempt.stage.diff() != second.diff or not second.diff:
+        raise NotSuitable("dependent")
+    asked = [first.asked, second.asked]
+    plot = Plot(TaskKind.PARALLEL, asked, attempt.solve(asked), [moves], (second.diff,))
+    return _add_decoys(attempt, plot)
+
+
+def _about(attempt: Attempt, tool: str, arguments: dict[str, Any]) -> set[tuple[str, Scalar]]:
+    """Return the rows a call is about; its values where it is about none but the user's own."""
+    user = attempt.application.user.table
+    found = attempt.bindings(tool, arguments)
+    rows = {
+        (attempt.stage.graph.root(b.parameter.entity), b.value)
+        for b in found
+        if b.parameter.entity is not None and b.parameter.entity.split(".")[0] != user
+    }
+    return rows or {(f"{tool}.{b.name}", b.value) for b in found}
