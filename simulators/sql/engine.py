@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from simulators.sql.compile import Compiler
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.generators import Kinds, Row
-from simulators.sql.guard import Budget, Guard, Mode, add_clock, connect
+from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.program import Program, ResultColumn
 from simulators.sql.references import check_references
 from simulators.sql.seeding import Seeded, seed_image
@@ -49,8 +49,7 @@ class Engine:
         self.tables, self.empty = read_tables(application)
         guard = Guard(frozenset(self.tables))
         connection = connect(guard, Budget())
-        add_clock(connection, application.clock)
-        connection.create_scalar_function("next_id", lambda prefix: prefix, 1)
+        add_sources(connection, application.clock, str)
         connection.deserialize("main", self.empty)
         self.compiler = Compiler(application, self.tables, connection, guard)
         check_references(self.compiler)

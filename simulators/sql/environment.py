@@ -22,7 +22,7 @@ import apsw
 import orjson
 
 from simulators.sql.changes import lines, read_changes
-from simulators.sql.guard import Budget, Guard, Mode, add_clock, connect
+from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.identity import Counters
 from simulators.sql.program import CallFailed, Program, as_dicts, failure
 from synth.core.errors import BadInput, ToolloomError
@@ -51,9 +51,8 @@ class SqlEnvironment:
         self._budget = Budget()
         self._guard = Guard(frozenset(engine.tables))
         self._connection = connect(self._guard, self._budget)
-        add_clock(self._connection, engine.application.clock)
         self._counters = Counters({})
-        self._connection.create_scalar_function("next_id", self._next_id, 1)
+        add_sources(self._connection, engine.application.clock, self._next_id)
         self._session: apsw.Session | None = None
         self._recorded = 0
         self._start: bytes = b""

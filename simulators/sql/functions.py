@@ -12,9 +12,17 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
-SQLITE_FUNCTIONS = frozenset(
-    ["abs", "avg", "ceil", "ceiling", "char", "coalesce", "concat", "concat_ws", "count", "cume_dist", "dense_rank", "exp", "first_value", "floor", "format", "glob", "group_concat", "hex", "if", "ifnull", "iif", "instr", "json", "json_array", "json_array_length", "json_each", "json_extract", "json_group_array", "json_group_object", "json_insert", "json_object", "json_patch", "json_quote", "json_remove", "json_replace", "json_set", "json_tree", "json_type", "json_valid", "lag", "last_value", "lead", "length", "like", "likelihood", "likely", "ln", "log", "log10", "log2", "lower", "ltrim", "max", "median", "min", "mod", "nth_value", "ntile", "nullif", "octet_length", "percent_rank", "pow", "power", "printf", "quote", "rank", "replace", "round", "row_number", "rtrim", "sign", "sqrt", "string_agg", "substr", "substring", "subtype", "sum", "total", "trim", "trunc", "typeof", "unicode", "unlikely", "upper", "->", "->>"]
-)
+_PURE_OF_SQLITE = """
+abs avg ceil ceiling char coalesce concat concat_ws count cume_dist dense_rank exp first_value
+floor format glob group_concat hex if ifnull iif instr json json_array json_array_length
+json_each json_extract json_group_array json_group_object json_insert json_object json_patch
+json_quote json_remove json_replace json_set json_tree json_type json_valid lag last_value lead
+length like likelihood likely ln log log10 log2 lower ltrim max median min mod nth_value ntile
+nullif octet_length percent_rank pow power printf quote rank replace round row_number rtrim sign
+sqrt string_agg substr substring subtype sum total trim trunc typeof unicode unlikely upper ->
+->>
+"""
+SQLITE_FUNCTIONS = frozenset(_PURE_OF_SQLITE.split())
 
 _DATE = "YYYY-MM-DD"
 _TIME = "YYYY-MM-DDTHH:MM:SS"

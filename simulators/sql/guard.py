@@ -9,6 +9,7 @@ of `MAX_TEXT` bytes, such as `instr`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -173,10 +174,27 @@ def connect(guard: Guard, budget: Budget) -> apsw.Connection:
     return connection
 
 
-def add_clock(connection: apsw.Connection, clock: str) -> None:
-    """Give the connection `now()` and `today()`; `clock` is a date-time."""
-    connection.create_scalar_function("now", lambda: clock, 0, deterministic=True)
-    connection.create_scalar_function("today", lambda: clock[:10], 0, deterministic=True)
+def add_sources(connection: apsw.Connection, clock: str, next_id: Callable[[Any], str]) -> None:
+    """Give the connection its sources of time and identity: `now()`, `today()`, `next_id(prefix)`.
+
+    Args:
+        connection: of one environment.
+        clock: a date-time.
+        next_id: gives out the next identifier of a prefix.
+    """
+
+    def now(*_: Any) -> str:
+        return clock
+
+    def today(*_: Any) -> str:
+        return clock[:10]
+
+    def identity(*arguments: Any) -> str:
+        return next_id(arguments[0])
+
+    connection.create_scalar_function("now", now, 0, deterministic=True)
+    connection.create_scalar_function("today", today, 0, deterministic=True)
+    connection.create_scalar_function(IDENTITY, identity, 1)
 
 
 # --- looking at a statement without running it -------------------------------------------------

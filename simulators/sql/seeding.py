@@ -16,7 +16,7 @@ import apsw
 from simulators.sql.compile import Compiler
 from simulators.sql.functions import BadValue
 from simulators.sql.generators import Row
-from simulators.sql.guard import Budget, Guard, Mode, add_clock, connect
+from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.identity import Counters, highest
 from simulators.sql.rows import make_source
 from simulators.sql.tables import Table
@@ -80,9 +80,8 @@ def seed_image(compiler: Compiler, empty: bytes, seed: int) -> Seeded:
     application = compiler.application
     guard, budget = Guard(frozenset(compiler.tables)), Budget()
     connection = connect(guard, budget)
-    add_clock(connection, application.clock)
     counters = Counters({})
-    connection.create_scalar_function("next_id", lambda prefix: counters.next(prefix), 1)
+    add_sources(connection, application.clock, counters.next)
     connection.deserialize("main", empty)
     work = Seeding(compiler, seed, connection, guard, budget)
     connection.execute("PRAGMA foreign_keys = OFF; BEGIN")

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from simulators.sql.guard import Budget, Guard, Mode, add_clock, connect
+from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from synth.core.application import Application
 from synth.core.errors import BadApplication
 
@@ -61,7 +61,7 @@ def read_tables(application: Application) -> tuple[dict[str, Table], bytes]:
     where = f"{application.application}: schema"
     guard = Guard()
     connection = connect(guard, Budget())
-    add_clock(connection, application.clock)
+    add_sources(connection, application.clock, str)
     if re.search(r"\bDEFERRABLE\b", application.table_sql, re.IGNORECASE):
         raise BadApplication("deferred foreign keys are not supported", where=where)
     guard.mode = Mode.SCHEMA
@@ -82,11 +82,12 @@ def _without_rowids(
     where = f"{application.application}: schema"
     target = connect(Guard(), Budget())
     target.execute("PRAGMA page_size = 1024")
-    add_clock(target, application.clock)
+    add_sources(target, application.clock, str)
     made = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
     flags = {name: (rowless, strict) for _, name, _, _, rowless, strict in _list(source)}
     names: list[str] = []
-    for kind, name, sql in source.execute(made).fetchall():
+    rows: list[tuple[Any, ...]] = source.execute(made).fetchall()
+    for kind, name, sql in rows:
         if kind == "table":
             names.append(name)
             sql = _rowless(sql, name, flags[name], where)
@@ -115,8 +116,8 @@ def _table(connection: apsw.Connection, name: str, where: str) -> Table:
         raise BadApplication(
             f"table name {name!r}", where=where, remedy="lower-case letters, digits and _"
         )
-    (sql,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
-    booleans = {column.lower() for column in _BOOLEAN.findall(sql)}
+    sql = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).get
+    booleans = {column.lower() for column in _BOOLEAN.findall(str(sql))}
     columns: dict[str, Column] = {}
     keys: list[str] = []
     for _, column, kind, not_null, default, key, hidden in connection.execute(

@@ -47,7 +47,6 @@ class _Open:
 
     value: dict[Any, Any] | list[Any]
     anchor: str | None
-    line: int
     size: int = 1
     key: Any = None
     has_key: bool = False
@@ -72,7 +71,7 @@ class _Builder:
         return join(tuple(parts))
 
     def fail(self, what: str, event: yaml.Event) -> YamlError:
-        return YamlError(what, path=self.path(), line=event.start_mark.line + 1)
+        return YamlError(what, path=self.path(), line=_line(event))
 
     def open(self, event: yaml.CollectionStartEvent, value: dict[Any, Any] | list[Any]) -> None:
         self._refuse_tag(event)
@@ -82,7 +81,7 @@ class _Builder:
             raise self.fail(f"nested deeper than {MAX_DEPTH} levels", event)
         if event.anchor:
             self.anchors.pop(event.anchor, None)
-        self.stack.append(_Open(value, event.anchor, event.start_mark.line + 1))
+        self.stack.append(_Open(value, event.anchor))
 
     def close(self, event: yaml.Event) -> None:
         done = self.stack.pop()
@@ -131,6 +130,10 @@ class _Builder:
         tag = getattr(event, "tag", None)
         if tag is not None and tag != "!":
             raise self.fail(f"tag {tag!r} is not allowed", event)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
 
 
 def _plain(text: str) -> Any:
