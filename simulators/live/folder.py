@@ -36,6 +36,8 @@ TEXT_LIMIT = 4_096
 """Bytes up to which a text file's content is part of its diff row."""
 CLOCK_NS = 1_772_442_000 * 10**9
 """Modification time of everything we write: 2 March 2026, 09:00 UTC."""
+FILE_MODE, FOLDER_MODE = 0o644, 0o755
+"""Set outright, because servers tell permissions and umasks differ."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
@@ -91,36 +93,23 @@ class Tree:
         return cls(scanner.entries)
 
     def write(self, root: Path) -> None:
-        """Make the folder `root`, which exists, hold exactly this tree, with fixed times.
+        """Make the existing folder `root` hold exactly this tree, with fixed times and rights.
+
+        What is already right is left alone: most resets go back to nearly the same folder.
 
         Raises:
-            OSError: the disk is full, or someone else writes to the folder at the same time.
+            OSError: the disk is full, something cannot be removed, or someone else writes to the
+                folder at the same time.
         """
-        empty(root)
-        folders: dict[str, int] = {"": os.open(root, _FOLDER)}
+        children: dict[str, dict[str, bytes | Link | None]] = {"": {}}
+        for path, entry in self.entries.items():
+            parent, _, name = path.rpartition("/")
+            children.setdefault(parent, {})[name] = entry
+        top = os.open(root, _FOLDER)
         try:
-            for path in sorted(self.entries):
-                parent, _, name = path.rpartition("/")
-                self._make(folders, path, name, folders[parent])
-            for descriptor in folders.values():
-                os.utime(descriptor, ns=(CLOCK_NS, CLOCK_NS))
+            _write(top, "", children)
         finally:
-            for descriptor in folders.values():
-                os.close(descriptor)
-
-    def _make(self, folders: dict[str, int], path: str, name: str, parent: int) -> None:
-        entry = self.entries[path]
-        if entry is None:
-            os.mkdir(name, 0o755, dir_fd=parent)
-            folders[path] = os.open(name, _FOLDER, dir_fd=parent)
-        elif isinstance(entry, Link):
-            os.symlink(entry.target, name, dir_fd=parent)
-        else:
-            descriptor = os.open(name, _CREATE, 0o644, dir_fd=parent)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(entry)
-                file.flush()
-                os.utime(descriptor, ns=(CLOCK_NS, CLOCK_NS))
+            os.close(top)
 
     def diff(self, base: Tree) -> Diff:
         """Return the net change from `base` to this tree.
@@ -172,20 +161,6 @@ class Tree:
             raise BadRow(f"not a snapshot of a folder: {error}") from error
 
 
-def empty(root: Path) -> None:
-    """Remove everything in `root`, never following a link; `root` itself stays.
-
-    Raises:
-        OSError: something cannot be removed, for example because its permissions were changed.
-    """
-    for name in os.listdir(root):
-        path = root / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
 def remove(root: Path) -> None:
     """Remove the folder `root` of a server that has ended, whatever permissions it left."""
     try:
@@ -202,6 +177,63 @@ def _unlock(folder: Path) -> None:
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             _unlock(entry)
+
+
+def _write(folder: int, path: str, children: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write one folder and what is below it; `children` maps folders to their entries."""
+    wanted = children.get(path, {})
+    for name in os.listdir(folder):
+        if name not in wanted or not _holds(folder, name, wanted[name]):
+            _discard(folder, name)
+    present = set(os.listdir(folder))
+    for name, entry in wanted.items():
+        if entry is None:
+            if name not in present:
+                os.mkdir(name, 0o700, dir_fd=folder)
+            below = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                _write(below, f"{path}/{name}" if path else name, children)
+            finally:
+                os.close(below)
+        elif name in present:
+            continue
+        elif isinstance(entry, Link):
+            os.symlink(entry.target, name, dir_fd=folder)
+        else:
+            _create(folder, name, entry)
+    os.fchmod(folder, FOLDER_MODE)
+    os.utime(folder, ns=(CLOCK_NS, CLOCK_NS))
+
+
+def _create(folder: int, name: str, content: bytes) -> None:
+    with os.fdopen(os.open(name, _CREATE, 0o600, dir_fd=folder), "wb", buffering=0) as file:
+        left = memoryview(content)
+        while left:
+            left = left[file.write(left) :]
+        os.fchmod(file.fileno(), FILE_MODE)
+        os.utime(file.fileno(), ns=(CLOCK_NS, CLOCK_NS))
+
+
+def _holds(folder: int, name: str, entry: bytes | Link | None) -> bool:
+    """Say whether `name` is as it would be written: kind, rights, time, content."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if entry is None:
+        return stat.S_ISDIR(found.st_mode)
+    if isinstance(entry, Link):
+        return stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == entry.target
+    if found.st_mode != stat.S_IFREG | FILE_MODE or found.st_nlink != 1:
+        return False
+    if found.st_mtime_ns != CLOCK_NS:
+        return False
+    with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as file:
+        return file.read(len(entry) + 1) == entry
+
+
+def _discard(folder: int, name: str) -> None:
+    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        shutil.rmtree(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
 
 
 class _Scanner:

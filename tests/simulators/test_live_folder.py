@@ -197,7 +197,36 @@ def test_what_is_no_snapshot_is_refused_in_one_line(data):
         Tree.unpack(data)
 
 
-def test_everything_written_has_the_same_time(tmp_path):
-    Tree.of({"a/b": "x"}).write(tmp_path)
-    times = {path.stat().st_mtime for path in (tmp_path, *tmp_path.rglob("*"))}
-    assert times == {1_772_442_000.0}
+def test_everything_written_has_fixed_times_and_rights_whatever_was_there_before(tmp_path):
+    tree = Tree.of({"a/b": "x", "c": "y", "d/e": "z"})
+    old = os.umask(0o077)
+    try:
+        tree.write(tmp_path)
+    finally:
+        os.umask(old)
+    (tmp_path / "a/b").chmod(0o777)
+    (tmp_path / "a").chmod(0o777)
+    os.utime(tmp_path / "c", (1, 1))
+    (tmp_path / "d/link").hardlink_to(tmp_path / "d/e")
+    untouched = (tmp_path / "d").stat().st_ino
+    tree.write(tmp_path)
+    assert (tmp_path / "d").stat().st_ino == untouched
+    assert Tree.scan(tmp_path, server="files") == tree
+    found = [path.stat() for path in (tmp_path, *tmp_path.rglob("*"))]
+    assert {entry.st_mtime for entry in found} == {1_772_442_000.0}
+    assert {entry.st_mode & 0o777 for entry in found} == {0o644, 0o755}
+    assert [entry.st_nlink for entry in found if entry.st_mode & 0o111 == 0] == [1, 1, 1]
+
+
+def test_writing_never_follows_a_link_that_a_server_left(tmp_path):
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    root.mkdir()
+    (outside / "b").write_text("mine", encoding="utf-8")
+    (root / "a").symlink_to(outside)
+    (root / "c").symlink_to(outside / "b")
+    (root / "gone").symlink_to(outside)
+    tree = Tree.of({"a/b": "x", "c": "y"})
+    tree.write(root)
+    assert Tree.scan(root, server="files") == tree
+    assert [(p.name, p.read_text(encoding="utf-8")) for p in outside.iterdir()] == [("b", "mine")]
