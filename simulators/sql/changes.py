@@ -66,6 +66,38 @@ def _row(columns: Collection[str], values: Any, skip: Collection[str]) -> _Row:
     }
 
 
+def apply_changes(
+    connection: apsw.Connection, changeset: bytes, tables: Mapping[str, Table]
+) -> None:
+    """Make the changes of a changeset on the state it was recorded from.
+
+    Changed rows are taken out before any is put in, with foreign keys unchecked meanwhile: SQLite's
+    own way of applying goes row by row and fails where two rows swapped a UNIQUE value.
+    """
+    gone: list[tuple[str, Any]] = []
+    new: list[tuple[str, tuple[Any, ...]]] = []
+    for item in apsw.Changeset.iter(changeset):
+        before, after = item.old or (), item.new or ()
+        if item.op == "INSERT":
+            new.append((item.name, after))
+            continue
+        key = before[list(tables[item.name].columns).index("id")]
+        gone.append((item.name, key))
+        if item.op == "UPDATE":
+            (row,) = connection.execute(f'SELECT * FROM "{item.name}" WHERE id = ?', (key,))
+            values = zip(row, after, strict=True)
+            new.append((item.name, tuple(a if b is apsw.no_change else b for a, b in values)))
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
+    try:
+        for table, key in gone:
+            connection.execute(f'DELETE FROM "{table}" WHERE id = ?', (key,))
+        for table, row in new:
+            marks = ", ".join("?" * len(row))
+            connection.execute(f'INSERT INTO "{table}" VALUES ({marks})', row)
+    finally:
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+
+
 def lines(changes: list[Change], generated: Collection[str]) -> Diff:
     """Return the canonical lines, sorted.
 
@@ -74,12 +106,12 @@ def lines(changes: list[Change], generated: Collection[str]) -> Diff:
         generated: identifiers that `next_id` gave out.
     """
     names = _names(changes, generated) if generated else {}
-    return tuple(
-        sorted(
-            canonical([c.table, c.operation, _rename(c.before, names), _rename(c.after, names)])
-            for c in changes
-        )
-    )
+    return tuple(sorted(_line(change, names) for change in changes))
+
+
+def _line(change: Change, names: Mapping[str, str]) -> str:
+    before, after = _rename(change.before, names), _rename(change.after, names)
+    return canonical([change.table, change.operation, before, after])
 
 
 def _rename(row: _Row | None, names: Mapping[str, str]) -> _Row | None:
@@ -114,10 +146,7 @@ def _refine(
         fresh = {}
         for name, numbers in places.items():
             mine = {**colours, name: "~me"}
-            seen = sorted(
-                canonical([c.table, c.operation, _rename(c.before, mine), _rename(c.after, mine)])
-                for c in (changes[n] for n in dict.fromkeys(numbers))
-            )
+            seen = sorted(_line(changes[n], mine) for n in dict.fromkeys(numbers))
             fresh[name] = _hash(colours[name], *seen)
         colours, before = fresh, count
         count = len(set(colours.values()))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import orjson
 
-from simulators.sql.changes import lines, read_changes
+from simulators.sql.changes import apply_changes, lines, read_changes
 from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.identity import Counters
 from simulators.sql.program import CallFailed, Program, as_dicts, failure
@@ -47,21 +47,19 @@ class SqlEnvironment:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._name = engine.application.application
         self.seed: int | None = None
         self._budget = Budget()
         self._guard = Guard(frozenset(engine.tables))
         self._connection = connect(self._guard, self._budget)
-        self._counters = Counters({})
-        add_sources(self._connection, engine.application.clock, self._next_id)
+        self._counters = Counters()
+        add_sources(self._connection, engine.application.clock, self._counters.next)
         self._session: apsw.Session | None = None
         self._recorded = 0
         self._start: bytes = b""
         self._log: list[tuple[str, dict[str, Any]]] = []
         self._diff: Diff | None = ()
         self._closed = False
-
-    def _next_id(self, prefix: Any) -> str:
-        return self._counters.next(prefix)
 
     # --- the protocol ------------------------------------------------------------------------
 
@@ -95,11 +93,7 @@ class SqlEnvironment:
 
     async def close(self) -> None:
         """Give everything back. Harmless when called twice."""
-        if not self._closed:
-            self._closed = True
-            self.seed = None
-            self._end_session()
-            self._connection.close(force=True)
+        self.close_now()
 
     # --- state -------------------------------------------------------------------------------
 
@@ -126,10 +120,18 @@ class SqlEnvironment:
         self._connection.execute("BEGIN")
         if self._session is None:
             self._begin_session()
-        self._counters = Counters(seeded.highest)
+        self._counters.start(seeded.highest)
         self._start, self._diff = b"", ()
         self._log.clear()
         self._guard.mode = Mode.RUN
+
+    def close_now(self) -> None:
+        """Give everything back. Harmless when called twice."""
+        if not self._closed:
+            self._closed = True
+            self.seed = None
+            self._end_session()
+            self._connection.close(force=True)
 
     def diff_now(self) -> Diff:
         """Return the net change since `reset`.
@@ -143,8 +145,7 @@ class SqlEnvironment:
                 changes = read_changes(self._changeset(), self.engine.tables, self.engine.ignored)
                 self._diff = lines(changes, self._counters.issued())
             except ValueError as error:
-                where = self.engine.application.application
-                raise ToolloomError(f"the state is no JSON: {error}", where=where) from error
+                raise ToolloomError(f"the state is no JSON: {error}", where=self._name) from error
         return self._diff
 
     def snapshot_now(self) -> bytes:
@@ -174,11 +175,17 @@ class SqlEnvironment:
         if wrong or facts["application"] != self.engine.application.key:
             raise BadInput(
                 "the snapshot is of another application, or of another version of it",
-                where=self.engine.application.application,
+                where=self._name,
             )
         self.reset_now(seed)
-        self._apply(changeset)
-        self._counters = Counters(self._counters.highest, counters)
+        self._guard.mode = Mode.ENGINE
+        try:
+            apply_changes(self._connection, changeset, self.engine.tables)
+        except (apsw.Error, ValueError, LookupError) as error:
+            self.seed = None
+            raise BadInput("the snapshot is damaged", where=self._name) from error
+        self._guard.mode = Mode.RUN
+        self._counters.start(self._counters.highest, counters)
         self._start, self._diff = state, None
 
     def fork_now(self) -> SqlEnvironment:
@@ -209,8 +216,7 @@ class SqlEnvironment:
         try:
             rows = self._connection.execute(sql, parameters).fetchall()
         except (apsw.Error, ValueError, TypeError) as error:
-            where = self.engine.application.application
-            raise ToolloomError(f"{str(error).splitlines()[0]}: {sql}", where=where) from error
+            raise ToolloomError(f"{str(error).splitlines()[0]}: {sql}", where=self._name) from error
         return as_dicts(rows, reader.columns)
 
     # --- calls -------------------------------------------------------------------------------
@@ -261,7 +267,7 @@ class SqlEnvironment:
         self._guard.mode = Mode.RUN
         self._recorded += 1
         self._diff = None
-        self._log.append((program.name, copy.deepcopy(given)))
+        self._log.append((program.name, _copy(given)))
         return ToolResult(ok=True, content=content)
 
     def _roll_back(self, used: dict[str, int]) -> None:
@@ -287,7 +293,7 @@ class SqlEnvironment:
     def _check_ready(self) -> None:
         if self.seed is None:
             what = "the environment is closed" if self._closed else "reset comes first"
-            raise ToolloomError(what, where=self.engine.application.application)
+            raise ToolloomError(what, where=self._name)
 
     def _begin_session(self) -> None:
         self._session = apsw.Session(self._connection, "main")
@@ -301,7 +307,7 @@ class SqlEnvironment:
 
     def _changeset(self) -> bytes:
         if self._session is None:
-            raise ToolloomError("reset comes first", where=self.engine.application.application)
+            raise ToolloomError("reset comes first", where=self._name)
         if self._diff == ():
             return b""
         self._guard.mode = Mode.ENGINE
@@ -310,13 +316,10 @@ class SqlEnvironment:
         finally:
             self._guard.mode = Mode.RUN
 
-    def _apply(self, changeset: bytes) -> None:
-        self._guard.mode = Mode.ENGINE
-        try:
-            if changeset:
-                apsw.Changeset.apply(changeset, self._connection)
-        finally:
-            self._guard.mode = Mode.RUN
+
+def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
+    plain = not any(isinstance(value, (dict, list)) for value in arguments.values())
+    return arguments.copy() if plain else copy.deepcopy(arguments)
 
 
 def _failed(error: CallFailed) -> ToolResult:

@@ -26,18 +26,17 @@ def highest(identifiers: list[str]) -> dict[str, tuple[int, int]]:
 
 
 class Counters:
-    """How many identifiers were given out, by prefix.
-
-    Args:
-        highest: where numbers start, by prefix.
-        used: numbers given out already.
-    """
+    """How many identifiers were given out, by prefix."""
 
     __slots__ = ("highest", "used")
 
-    def __init__(self, highest: Highest, used: dict[str, int] | None = None) -> None:
+    def __init__(self) -> None:
+        self.start({})
+
+    def start(self, highest: Highest, used: dict[str, int] | None = None) -> None:
+        """Begin above `highest`, with `used` numbers of each prefix given out already."""
         self.highest = highest
-        self.used = used or {}
+        self.used = {} if used is None else used
 
     def next(self, prefix: Any) -> str:
         """Give out the next identifier.

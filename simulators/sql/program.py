@@ -67,7 +67,8 @@ class Lookup:
         for value in _at(arguments, self.path):
             if not connection.execute(self.sql, (value,)).fetchall():
                 name = ".".join(part for part in self.path if part != "*")
-                raise CallFailed("not_found", f"There is no {name} {_show(value, quoted=True)}.")
+                shown = _show(value, quoted=True)
+                raise CallFailed("not_found", f"Unknown value {shown} for {name}.")
 
 
 def _at(value: Any, path: Sequence[str]) -> list[Any]:

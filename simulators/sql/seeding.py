@@ -80,7 +80,7 @@ def seed_image(compiler: Compiler, empty: bytes, seed: int) -> Seeded:
     application = compiler.application
     guard, budget = Guard(frozenset(compiler.tables)), Budget()
     connection = connect(guard, budget)
-    counters = Counters({})
+    counters = Counters()
     add_sources(connection, application.clock, counters.next)
     connection.deserialize("main", empty)
     work = Seeding(compiler, seed, connection, guard, budget)
@@ -88,7 +88,7 @@ def seed_image(compiler: Compiler, empty: bytes, seed: int) -> Seeded:
     guard.mode = Mode.RUN
     for name, rules in application.seed.items():
         _fill(work, compiler.tables[name], rules)
-    counters.highest = highest(_identifiers(connection, compiler))
+    counters.start(highest(_identifiers(connection, compiler)))
     for number, sql in enumerate(application.after_seed):
         work.query(sql, {}, f"after_seed[{number}]")
     guard.mode = Mode.ENGINE
