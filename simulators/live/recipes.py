@@ -10,8 +10,9 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from simulators.live.errands import Desk, Errand, Recipe, Stages
+from simulators.live.desk import Desk
 from simulators.live.office import PROJECTS, TOPICS, Invoice, Office, TodoList, phone
+from simulators.live.world import Errand, Recipe, Stages
 from synth.core.types import Fact, OutputValue, Scalar
 
 
@@ -341,12 +342,12 @@ def visitors(desk: Desk) -> Errand:
     return _asked(desk, path, wrong, output)
 
 
-WRITES: tuple[Recipe, ...] = (
+WRITES: tuple[Recipe[Desk], ...] = (
     save_text, new_folder, tick_off, reschedule, change_phone, rename_draft, archive_draft,
 )  # fmt: skip
-CHAINS: tuple[Recipe, ...] = (new_project, folder_for_draft, hand_over, pay_invoice)
-QUESTIONS: tuple[Recipe, ...] = (
+CHAINS: tuple[Recipe[Desk], ...] = (new_project, folder_for_draft, hand_over, pay_invoice)
+QUESTIONS: tuple[Recipe[Desk], ...] = (
     invoice_total, invoice_due, minutes_author, chore_due, supplier_phone, visitors,
 )  # fmt: skip
-OPEN_FACTS: tuple[Recipe, ...] = (save_text, reschedule, change_phone)
+OPEN_FACTS: tuple[Recipe[Desk], ...] = (save_text, reschedule, change_phone)
 """Errands with a fact that can be left out of the request."""

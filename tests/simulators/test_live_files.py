@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simulators.live.errands import Desk
+from simulators.live.desk import Desk
 from simulators.live.files import EFFECTS, NEEDED, FileWorld
 from simulators.live.office import money, office
 from simulators.live.recipes import CHAINS, QUESTIONS, WRITES
@@ -221,7 +221,7 @@ def test_tools_are_told_by_their_effect_whatever_the_server_claims():
 
 
 def test_a_server_without_file_tools_is_refused_in_one_line():
-    with pytest.raises(BadInput, match=r"not a file server: it has no move_file \(use npm:"):
+    with pytest.raises(BadInput, match=r"the server lacks move_file \(use npm:"):
         FileWorld(("server",), [spec for spec in SPECS if spec.name != "move_file"])
 
 

@@ -1,66 +1,32 @@
-"""What people want of a file store: single errands over an `Office`, to be combined into goals.
+"""The tools of a file server as an office uses them: look for, read, edit, write, move.
 
-An errand knows the calls that do it, in stages (calls of one stage do not depend on one another),
-the values to be reported, a look-alike that does the same to the wrong thing, and other endings
-that are as good. It is only a plan: whoever uses it runs it on the live server and keeps what
-really happened.
+A desk chooses among the tools its agent has: a file can be looked for by pattern, in the tree of
+all folders, or in a folder's list; a line is edited, or the whole file is written again.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from simulators.live.office import Office
+from simulators.live.world import Toolset
 from synth.core.errors import NotSuitable
-from synth.core.types import Effect, Fact, OutputValue, PlannedCall
-
-Stages: TypeAlias = tuple[tuple[PlannedCall, ...], ...]
+from synth.core.types import PlannedCall
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """One thing a user wants done or told."""
-
-    about: str
-    """What it touches: errands about different things can be done side by side."""
-    clauses: tuple[str, ...]
-    stages: Stages
-    wrong: Stages
-    """The same done to, or read from, something else."""
-    facts: tuple[Fact, ...] = ()
-    outputs: tuple[OutputValue, ...] = ()
-    evidence: tuple[str, ...] = ()
-    """Texts that the server must return on the way, or the plan is wrong."""
-    variants: tuple[Stages, ...] = ()
-    """Other ways to do it whose outcome on disk differs and is as good."""
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
+class Desk(Toolset):
     """An office, and the tools at hand to work on it."""
 
     office: Office
     root: str
-    effects: Mapping[str, Effect]
-    """Tools of the agent -> effect."""
     rng: random.Random
 
     def at(self, path: str) -> str:
         """Return the full path that a call takes."""
         return f"{self.root}/{path}"
-
-    def call(self, tool: str, **arguments: Any) -> PlannedCall:
-        """Return a call of `tool`.
-
-        Raises:
-            NotSuitable: the agent does not have it.
-        """
-        if tool not in self.effects:
-            raise NotSuitable("toolset")
-        return PlannedCall(tool=tool, arguments=arguments, group=0, effect=self.effects[tool])
 
     def find(self, part: str, folder: str = "") -> PlannedCall:
         """Look for files whose name holds `part`, which lie in `folder` (for lists by folder)."""
@@ -104,7 +70,3 @@ class Desk:
             raise NotSuitable("no_goal")
         first, second = self.rng.sample(items, 2)
         return first, second
-
-
-Recipe: TypeAlias = Callable[[Desk], Errand]
-"""Draws an errand. Raises `NotSuitable` where office or toolset have nothing for it."""
