@@ -1,0 +1,193 @@
+"""Looking at the registry: plain data, read-only, nothing held open.
+
+stats(workspace)                     counts, effects, servers, what failed
+search(workspace, "send a message")  ranked tools
+show(workspace, "get_current_time")  everything known of one tool
+sql(workspace, "SELECT ...")         any query, within limits
+specs(workspace, server="pypi:…")    tools as `ToolSpec`
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import orjson
+from pydantic import ValidationError
+
+from synth.core.errors import BadInput, BadRow, UnknownName
+from synth.core.store import Workspace
+from synth.core.types import ToolSpec
+from tool_registry.search import ranked
+
+MAX_ROWS = 1000
+QUERY_S = 30.0
+_JSON_COLUMNS = ("parameters", "returns", "annotations", "provenance", "raw", "flags")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The answer to a query."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool
+    """True when there are more rows."""
+
+
+def stats(workspace: Workspace) -> dict[str, Any]:
+    """Return counts of what the registry holds."""
+    with workspace.read() as con:
+        return {
+            "tools": _one(con, "SELECT count(*) FROM tools WHERE listed"),
+            "tools_real": _one(
+                con, "SELECT count(*) FROM tools WHERE listed AND application IS NULL"
+            ),
+            "tools_synthetic": _one(
+                con, "SELECT count(*) FROM tools WHERE listed AND application IS NOT NULL"
+            ),
+            "versions": _one(con, "SELECT count(*) FROM tool_versions"),
+            "servers": _one(con, "SELECT count(*) FROM servers WHERE registry <> 'application'"),
+            "applications": _one(con, "SELECT count(*) FROM applications"),
+            "rejected": _one(
+                con, "SELECT count(*) FROM rejects WHERE crawl IN (SELECT crawl FROM last_crawls)"
+            ),
+            "by_effect": _pairs(
+                con, "SELECT effect, count(*) FROM catalogue WHERE listed GROUP BY 1 ORDER BY 1"
+            ),
+            "by_registry": _pairs(
+                con,
+                "SELECT registry, count(*) FROM tools JOIN servers USING (server) WHERE listed "
+                "GROUP BY 1 ORDER BY 1",
+            ),
+            "outcomes": _pairs(
+                con, "SELECT outcome, count(*) FROM last_crawls GROUP BY 1 ORDER BY 1"
+            ),
+            "reject_reasons": _pairs(
+                con, "SELECT reason, count(*) FROM rejects GROUP BY 1 ORDER BY 1"
+            ),
+            "flags": _pairs(
+                con,
+                "SELECT flag, count(*) FROM (SELECT unnest(CAST(flags AS VARCHAR[])) AS flag "
+                "FROM catalogue WHERE listed) GROUP BY 1 ORDER BY 2 DESC, 1",
+            ),
+        }
+
+
+def search(workspace: Workspace, text: str, limit: int = 10) -> list[dict[str, Any]]:
+    """Return the tools that match `text` best, best first, each with its score (BM25)."""
+    with workspace.read() as con:
+        return ranked(con, text, limit)
+
+
+def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
+    """Return everything known of one tool.
+
+    Args:
+        workspace: where to look.
+        name_or_key: `server/name`, a name or function name that only one server uses, or the
+            content key of a definition.
+
+    Raises:
+        UnknownName: no such tool; close names are suggested.
+        BadInput: several servers have one; lists them.
+    """
+    with workspace.read() as con:
+        found = con.execute(
+            "SELECT DISTINCT tool FROM tools WHERE $1 IN (tool, name, function_name) UNION "
+            "SELECT tool FROM tool_versions WHERE $1 IN (spec, definition) ORDER BY 1",
+            [name_or_key],
+        ).fetchall()
+        if not found:
+            names = con.execute("SELECT name FROM tools UNION SELECT tool FROM tools").fetchall()
+            raise UnknownName("tool", name_or_key, (row[0] for row in names))
+        if len(found) > 1:
+            listed = ", ".join(row[0] for row in found[:10])
+            raise BadInput(
+                f"{len(found)} servers have a tool {name_or_key!r}", remedy=f"name one of: {listed}"
+            )
+        tool = found[0][0]
+        (about,) = _rows(con, "SELECT * FROM tools WHERE tool = $1", tool)
+        (server,) = _rows(con, "SELECT * FROM servers WHERE server = $1", about["server"])
+        versions = _rows(
+            con, "SELECT * EXCLUDE (tool, document) FROM tool_versions WHERE tool = $1", tool
+        )
+        crawls = _rows(
+            con, "SELECT * FROM crawls WHERE server = $1 ORDER BY started_at DESC", about["server"]
+        )
+    for version in versions:
+        for column in _JSON_COLUMNS:
+            version[column] = None if version[column] is None else orjson.loads(version[column])
+    versions.sort(key=lambda version: -int(version["version"]))
+    return {**about, "about_server": server, "versions": versions, "crawls": crawls}
+
+
+def sql(
+    workspace: Workspace, query: str, *, limit: int = MAX_ROWS, limit_s: float = QUERY_S
+) -> Table:
+    """Run a query on the registry: read-only, without any other file or the network.
+
+    Args:
+        workspace: where to look.
+        query: SQL of DuckDB.
+        limit: rows returned at most.
+        limit_s: seconds until the query is interrupted.
+
+    Raises:
+        BadInput: the query is wrong, or too slow.
+    """
+    with workspace.read() as con:
+        clock = threading.Timer(limit_s, con.interrupt)
+        clock.start()
+        try:
+            found = con.execute(query)
+            columns = tuple(column[0] for column in found.description or ())
+            rows = found.fetchmany(limit + 1) if columns else []
+        except duckdb.InterruptException as error:
+            raise BadInput(f"the query took more than {limit_s:.0f} s", where="sql") from error
+        except duckdb.Error as error:
+            raise BadInput(_first_line(error), where="sql") from error
+        finally:
+            clock.cancel()
+    return Table(columns, tuple(rows[:limit]), truncated=len(rows) > limit)
+
+
+def specs(workspace: Workspace, *, server: str | None = None) -> list[ToolSpec]:
+    """Return the current definition of every listed tool, or of one server's.
+
+    Raises:
+        BadRow: a stored definition does not validate.
+    """
+    with workspace.read() as con:
+        found = con.execute(
+            "SELECT t.tool, v.document FROM tools t JOIN tool_versions v USING (tool, version) "
+            "WHERE t.listed AND ($1 IS NULL OR t.server = $1) ORDER BY t.tool",
+            [server],
+        ).fetchall()
+    out = []
+    for tool, document in found:
+        try:
+            out.append(ToolSpec.model_validate_json(document))
+        except ValidationError as error:
+            raise BadRow(str(error).splitlines()[0], where=f"tool_versions: {tool}") from error
+    return out
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "the query failed")
+
+
+def _one(con: duckdb.DuckDBPyConnection, query: str) -> int:
+    return int(con.execute(query).fetchall()[0][0])
+
+
+def _pairs(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, int]:
+    return {str(name): int(count) for name, count in con.execute(query).fetchall()}
+
+
+def _rows(con: duckdb.DuckDBPyConnection, query: str, value: str) -> list[dict[str, Any]]:
+    found = con.execute(query, [value])
+    columns = [column[0] for column in found.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]

@@ -1,0 +1,184 @@
+"""A file as desktop clients write it: `{"mcpServers": {NAME: {"command", "args", "env"}}}`.
+
+`npx PACKAGE` and `uvx PACKAGE` become targets of the npm and pypi sources, so that versions are
+recorded and nothing is fetched while a server runs. Other commands run as they are. Credentials in
+the file are replaced: listing needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from synth.core.errors import BadInput, ServerFailed
+from tool_registry import secrets
+from tool_registry.listing import Command, list_server
+from tool_registry.source import Bench, Listing, Target
+from tool_registry.sources import npm, pypi
+
+_CONTAINERS = frozenset({"docker", "podman"})
+
+
+class McpJson:
+    """Servers listed in the configuration file of a desktop client."""
+
+    name = "mcp-json"
+    example = "path/to/mcp.json"
+
+    def claims(self, text: str) -> bool:
+        """Say whether `text` is for this source."""
+        return text.endswith(".json")
+
+    def targets(self, text: str) -> Sequence[Target]:
+        """Return every server of the file that is not disabled."""
+        path = Path(text).expanduser()
+        return [
+            _target(path, str(name), entry)
+            for name, entry in _entries(path).items()
+            if not (isinstance(entry, dict) and entry.get("disabled") is True)
+        ]
+
+    async def fetch(self, target: Target, bench: Bench, listing: Listing) -> None:
+        """List a server that is already installed."""
+        program = Path(target.command[0]).name
+        if program in _CONTAINERS:
+            raise ServerFailed(
+                f"servers in {program} are not started here",
+                where=target.server,
+                outcome="unsupported",
+            )
+        listing.flags.add("local_command")
+        command = Command(
+            argv=(*target.command, *target.arguments),
+            label=target.server,
+            env=dict(target.env),
+            cwd=Path(target.cwd) if target.cwd else None,
+            readable=_named_paths(target),
+        )
+        await list_server(command, bench, listing)
+
+
+def _entries(path: Path) -> dict[str, Any]:
+    try:
+        document = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise BadInput(error.strerror or str(error), where=str(path)) from error
+    except orjson.JSONDecodeError as error:
+        raise BadInput(f"not JSON: {error}", where=str(path)) from error
+    for key in ("mcpServers", "servers"):
+        if isinstance(document, dict) and isinstance(document.get(key), dict):
+            return dict(document[key])
+    raise BadInput(
+        "no object called mcpServers in it",
+        where=str(path),
+        remedy='the form is {"mcpServers": {"name": {"command": "...", "args": []}}}',
+    )
+
+
+def _target(path: Path, name: str, entry: Any) -> Target:
+    where = f"{path}: mcpServers.{name}"
+    if not isinstance(entry, dict):
+        raise BadInput("not an object", where=where)
+    command, arguments = entry.get("command"), entry.get("args", [])
+    if not isinstance(command, str) or not command:
+        raise BadInput(
+            "no command",
+            where=where,
+            remedy='servers behind an URL cannot be crawled yet; set "disabled": true',
+        )
+    if not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
+        raise BadInput("args is not a list of strings", where=where)
+    env, cwd = entry.get("env", {}), entry.get("cwd")
+    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
+        raise BadInput("env is not an object of strings", where=where)
+    harmless = secrets.without_secrets(env)
+    packaged = _packaged(command, arguments, where)
+    if packaged is not None:
+        return replace(packaged, env=harmless)
+    return Target(
+        server=f"mcp.json:{path}#{name}",
+        source=SOURCE.name,
+        command=(command,),
+        arguments=secrets.without_secret_arguments(arguments),
+        env=harmless,
+        cwd=cwd if isinstance(cwd, str) else None,
+    )
+
+
+def _packaged(command: str, arguments: Sequence[str], where: str) -> Target | None:
+    """Return the package that `npx` or `uvx` would fetch and run, or None for other commands."""
+    words = [Path(command).name.removesuffix(".cmd"), *arguments]
+    if words[0] == "npx":
+        return _npx(words[1:], where)
+    if words[0] == "uvx":
+        return _uvx(words[1:], where)
+    if words[:3] == ["uv", "tool", "run"]:
+        return _uvx(words[3:], where)
+    if words[:2] == ["pipx", "run"]:
+        return _uvx(words[2:], where)
+    return None
+
+
+def _npx(words: Sequence[str], where: str) -> Target:
+    package = None
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in ("-y", "--yes", "-q", "--quiet", "--"):
+            continue
+        if option in ("-p", "--package") and rest:
+            package = rest.pop(0)
+        elif option.startswith("--package="):
+            package = option.partition("=")[2]
+        else:
+            raise BadInput(f"npx {option} is not accepted", where=where)
+    return _named(npm.SOURCE, package, rest, where)
+
+
+def _uvx(words: Sequence[str], where: str) -> Target:
+    package = None
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        name, _, value = option.partition("=")
+        if name in ("--from", "--spec") and (value or rest):
+            package = value or rest.pop(0)
+        elif name in ("--python", "-p", "--with") and (value or rest):
+            value or rest.pop(0)
+        elif option not in ("-q", "--quiet", "--isolated", "--"):
+            raise BadInput(f"uvx {option} is not accepted", where=where)
+    return _named(pypi.SOURCE, package, rest, where)
+
+
+def _named(source: npm.Npm | pypi.PyPI, package: str | None, rest: list[str], where: str) -> Target:
+    """Return the target where the first word is the package, or a command of `package`."""
+    if not rest:
+        raise BadInput("no package is named", where=where)
+    first, *arguments = rest
+    if package is not None:
+        return source.target(package, arguments, script=first)
+    spec = first.removesuffix("@latest")
+    if isinstance(source, pypi.PyPI):
+        spec = spec.replace("@", "==", 1)
+    return source.target(spec, arguments)
+
+
+def _named_paths(target: Target) -> tuple[Path, ...]:
+    """Return what the command line names of the machine: it stays visible, read-only."""
+    named = [Path(word).expanduser() for word in (*target.command[1:], *target.arguments)]
+    named += [Path(target.cwd)] if target.cwd else []
+    out = []
+    for path in named:
+        if path.is_absolute() and path.exists() and path not in (Path("/"), Path.home()):
+            out.append(path)
+            script_folder = path.is_file() and path.parent not in (Path("/"), Path.home())
+            if script_folder and path.suffix in (".py", ".js", ".mjs", ".cjs", ".ts"):
+                out.append(path.parent)  # what it imports
+    return tuple(dict.fromkeys(out))
+
+
+SOURCE = McpJson()
