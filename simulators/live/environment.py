@@ -22,6 +22,8 @@ from synth.core.types import CallError, Diff, Effect, ToolResult, ToolSpec
 MAX_RESULT = 100_000
 """Characters of a result that an agent is shown."""
 MAX_MESSAGE = 300
+_OPEN_ENDED = {"additionalProperties", "patternProperties"}
+"""Schemas with one of these say themselves what other parameters there may be."""
 INVALID_PARAMS, UNKNOWN_METHOD = -32602, -32601
 
 
@@ -101,7 +103,7 @@ class LiveEnvironment:
         spec = self._specs.get(name)
         if spec is None:
             return _failure("unknown_tool", f"There is no tool named {name!r}.")
-        problem = self._problem(spec, dict(arguments))
+        problem = self._problem(spec, arguments)
         if problem is not None:
             return _failure("invalid_arguments", problem)
         before = host.tree
@@ -115,22 +117,25 @@ class LiveEnvironment:
             await self._settle(before)
         return result
 
-    def _problem(self, spec: ToolSpec, arguments: dict[str, Any]) -> str | None:
-        """Say what the schema has against the arguments."""
-        if spec.name not in self._schemas:
-            self._schemas[spec.name] = _validator(spec.parameters)
+    def _problem(self, spec: ToolSpec, arguments: Any) -> str | None:
+        """Say what is wrong with the arguments: the schema's objections, or unknown parameters.
+
+        Servers drop parameters that they do not know without a word; an agent is told.
+        """
+        if not isinstance(arguments, Mapping):
+            return "The arguments are not a JSON object."
         try:
-            canonical(arguments)
+            canonical(dict(arguments))
         except ValueError as error:
             return f"The arguments are {error}."
+        if spec.name not in self._schemas:
+            self._schemas[spec.name] = _validator(spec.parameters)
         schema = self._schemas[spec.name]
-        if schema is None:
-            return None
-        for found in schema.iter_errors(arguments):
+        for found in schema.iter_errors(dict(arguments)) if schema else ():
             where = ".".join(str(part) for part in found.instance_path)
             said = found.message[:MAX_MESSAGE]
             return f"{where}: {said}" if where else said
-        return None
+        return _unknown_parameter(spec, arguments)
 
     def _result(self, host: Host, raw: Mapping[str, Any]) -> ToolResult:
         text = host.text(raw)
@@ -197,6 +202,15 @@ def _refusal(error: RpcError, host: Host) -> ToolResult:
     if error.code == UNKNOWN_METHOD:
         return _failure("unknown_tool", host.outward(error.message))
     return _failure("tool_fault", "The tool reported an internal error.")
+
+
+def _unknown_parameter(spec: ToolSpec, arguments: Mapping[str, Any]) -> str | None:
+    known = spec.parameters.get("properties")
+    if not isinstance(known, Mapping) or _OPEN_ENDED & spec.parameters.keys():
+        return None
+    unknown = next((name for name in arguments if name not in known), None)
+    there_are = ", ".join(known) or "none"
+    return None if unknown is None else f"There is no parameter {unknown!r}, only: {there_are}."
 
 
 def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:

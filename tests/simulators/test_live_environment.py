@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from simulators.check import check_environment
 from simulators.live.environment import LiveEnvironment
 from simulators.live.files import EFFECTS, FileWorld
 from simulators.live.folder import Tree
@@ -198,6 +199,33 @@ def test_snapshots_and_forks_are_independent_and_count_from_the_reset():
     assert asyncio.run(scenario()) == (1, 2)
 
 
+def test_a_live_environment_keeps_the_contract_of_every_environment():
+    calls = [
+        ("read_text_file", {"path": "/data/README.txt"}),
+        ("create_directory", {"path": "/data/new"}),
+        ("write_file", {"path": "/data/new/a.txt", "content": "x"}),
+        ("read_text_file", {"path": "/data/missing"}),
+        ("move_file", {"source": "/data/todo", "destination": "/data/new/todo"}),
+        ("list_directory", {"path": "/data/new"}),
+        ("get_file_info", {"path": "/data/new/a.txt"}),
+    ]
+    specs = [spec for spec in SPECS if spec.name != "misbehave"]
+    pool = HostPool(server(), keep=2)
+
+    async def scenario():
+        def make():
+            return LiveEnvironment(pool.server, specs, office_tree, pool=pool)
+
+        try:
+            return await check_environment(make, calls), pool.started
+        finally:
+            await pool.close()
+
+    problems, started = asyncio.run(scenario())
+    assert problems == []
+    assert started == 2
+
+
 def test_calls_that_the_schema_refuses_never_reach_the_server():
     async def scenario():
         async with running() as environment:
@@ -205,13 +233,15 @@ def test_calls_that_the_schema_refuses_never_reach_the_server():
                 await environment.call("misbehave", {}),
                 await environment.call("misbehave", {"how": 1}),
                 await environment.call("misbehave", {"how": "\ud800"}),
+                await environment.call("misbehave", {"how": "noise", "who": 1}),
+                await environment.call("misbehave", None),
                 await environment.call("nothing", {}),
             ]
             alive = await environment.call("list_directory", {"path": "/data"})
             return [result.error.code for result in wrong], wrong[1].content, alive.ok
 
     codes, content, alive = asyncio.run(scenario())
-    assert codes == ["invalid_arguments"] * 3 + ["unknown_tool"]
+    assert codes == ["invalid_arguments"] * 5 + ["unknown_tool"]
     assert json.loads(content)["error"]["message"] == 'how: 1 is not of type "string"'
     assert alive
 
