@@ -1,0 +1,107 @@
+"""What an agent could have known, and when: the words of others and the results it got."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from synth.core.types import Trajectory
+from synth.judge.values import at_token
+
+_RUNS = re.compile(r"[^\W\d_]+|\d+")
+QUOTE = 160
+"""Characters of a text that evidence quotes at most."""
+
+
+def quote(text: str) -> str:
+    """Return a text short enough for a verdict, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= QUOTE else f"{line[: QUOTE - 1]}…"
+
+
+class Evidence:
+    """The texts of a trajectory by who wrote them.
+
+    Args:
+        trajectory: a well-formed one.
+    """
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self.told: list[tuple[int, str]] = []
+        """Index and text of what the agent said."""
+        self.sources: list[tuple[int, str]] = []
+        """Index and text of what the agent read: system prompt, user, results."""
+        self.user: list[str] = []
+        for index, message in enumerate(trajectory.messages):
+            content = message.content
+            if not content:
+                continue
+            if message.role == "assistant":
+                self.told.append((index, content))
+                continue
+            self.sources.append((index, content))
+            if message.role == "user":
+                self.user.append(content)
+        self.calls = len(trajectory.steps)
+
+    def before(self, index: int) -> Iterator[str]:
+        """Yield what was read before message `index`, the latest first."""
+        for at, text in reversed(self.sources):
+            if at < index:
+                yield text
+
+    def holds(self, value: str, index: int) -> bool:
+        """Return whether a value stands, as a whole token, in what was read before `index`."""
+        escaped = orjson.dumps(value)[1:-1].decode()
+        for text in self.before(index):
+            if at_token(text, value) or (escaped != value and at_token(text, escaped)):
+                return True
+        folded = value.casefold()
+        return any(at_token(text.casefold(), folded) for text in self.before(index))
+
+    def composed(self, value: str, index: int) -> bool:
+        """Return whether every run of letters or digits of a value was read before `index`.
+
+        For values that an agent may put together: `report_2026.txt`, a serial number with the
+        spaces left out. A run of digits still has to be a whole token.
+        """
+        return all(self.holds(run, index) for run in _RUNS.findall(value))
+
+    @cached_property
+    def results(self) -> list[Any]:
+        """The results that are JSON, parsed."""
+        found = []
+        for _, text in self.sources:
+            if text[:1] in "{[":
+                try:
+                    found.append(orjson.loads(text))
+                except ValueError:
+                    continue
+        return found
+
+    def siblings(self, value: str) -> set[str]:
+        """Return other texts that results hold under the same key as `value`."""
+        by_key: dict[str, set[str]] = {}
+        for result in self.results:
+            _collect(result, by_key)
+        found: set[str] = set()
+        for texts in by_key.values():
+            if value in texts:
+                found |= texts
+        return found - {value}
+
+
+def _collect(value: Any, by_key: dict[str, set[str]]) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, str):
+                by_key.setdefault(key, set()).add(item)
+            else:
+                _collect(item, by_key)
+    elif isinstance(value, list):
+        for item in value:
+            _collect(item, by_key)
