@@ -140,8 +140,9 @@ def _explain(error: ValidationError, where: str) -> BadApplication:
     first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     loc = _place(first["loc"])
     what, remedy = _words(first, loc)
-    if len(errors) > 1:
-        what += f" (and {len(errors) - 1} more)"
+    more = len({_place(item["loc"]) for item in errors} - {loc})
+    if more:
+        what += f" (and {more} more)"
     path = join(loc)
     return BadApplication(what, where=f"{where}: {path}" if path else where, remedy=remedy)
 
@@ -178,7 +179,7 @@ def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     here: Any = Application
     out: list[str | int] = []
     for part in loc:
-        if here is None or part == "[key]":
+        if _arm(here) is None or part == "[key]":
             break
         out.append(part)
         here = _inside(here, part)
