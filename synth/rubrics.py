@@ -201,8 +201,6 @@ def _lint_criterion(criterion: Criterion, blueprint: Blueprint) -> Iterable[str]
     check = criterion.check
     if isinstance(check, StateCheck) and not check.diffs:
         yield f"not_checkable: {criterion.id} accepts no state at all"
-    if isinstance(check, OutputCheck) and any(v.value is None for v in check.values):
-        yield f"not_checkable: {criterion.id} wants a value that is null"
     if isinstance(check, CallCheck):
         known = {*blueprint.tools, "*"}
         if check.tool not in known and criterion.level != "must_not":

@@ -159,10 +159,6 @@ STATE = criterion(StateCheck(diffs=(LOAN,)), name="state")
     [
         (criterion(StateCheck(diffs=())), "not_checkable: extra accepts no state at all"),
         (
-            criterion(OutputCheck(values=(DUE.model_copy(update={"value": None}),))),
-            "not_checkable: extra wants a value that is null",
-        ),
-        (
             criterion(CallCheck(tool="fly")),
             "unknown_tool: extra wants 'fly', which the agent lacks",
         ),

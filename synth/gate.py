@@ -1,0 +1,363 @@
+"""The admission gate: nobody plays a task before its rubric has told right from wrong.
+
+Every task proves itself against its own environment and the judge's own criteria: the reference
+solution passes, twice with the same bytes, and everything that is not a solution fails. Verifiers
+that were never tried are the weak part of synthetic data: in one public set 23 of 50 tasks pass
+when the agent does nothing. Which decoys apply depends on the kind of task; a task that one of
+them passes is rejected, whatever else is right with it.
+
+Plays are not conversations: planned calls are executed on the environment as they stand, followed
+by one closing message. Decoys leave out calls that only read, because reads change no state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from synth.core.protocols import Environment
+from synth.core.types import (
+    Agent,
+    Diff,
+    Effect,
+    Message,
+    OutputValue,
+    PlannedCall,
+    Step,
+    StopReason,
+    Task,
+    TaskKind,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+)
+from synth.judge.criteria import judge_criterion
+from synth.judge.evidence import Evidence
+from synth.mistakes import spoil
+from synth.reference import say_value
+from synth.rubrics import lint_rubric
+from synth.tasks import leaks
+
+CANNED = "Done!"
+"""What an agent says that has learned only how successes end."""
+
+DECOYS = (
+    "noop",
+    "canned",
+    "echo",
+    "false_claim",
+    "untold",
+    "wrong_output",
+    "dropped_call",
+    "wrong_order",
+    "wrong_entity",
+    "over_write",
+    "wrongful_compliance",
+)
+"""Wrong solutions, cheapest first. The last three come with the blueprint."""
+REASONS = (
+    "admitted",
+    "rubric",
+    "leak",
+    "toolset",
+    "gold_call_failed",
+    "gold_fails",
+    "not_repeatable",
+    "variant_fails",
+    "no_decoy",
+    *(f"{decoy}_passes" for decoy in DECOYS),
+)
+"""Every reason an `Admission` can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the gate found."""
+
+    accepted: bool
+    reason: str
+    """One of `REASONS`."""
+    plays: int
+    """Attempts that were judged, the two reference runs included."""
+    killed: Mapping[str, bool]
+    """Decoy -> whether the rubric failed it; decoys that do not apply are absent."""
+    detail: str = ""
+    """For people: which criterion, which call."""
+
+
+@dataclass(slots=True)
+class GateReport:
+    """Admissions counted by reason, decoys by kind of task."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+    plays: int = 0
+    applied: Counter[tuple[TaskKind, str]] = field(default_factory=Counter)
+    killed: Counter[tuple[TaskKind, str]] = field(default_factory=Counter)
+
+    def add(self, kind: TaskKind, admission: Admission) -> None:
+        """Count one admission."""
+        self.reasons[admission.reason] += 1
+        self.plays += admission.plays
+        for decoy, dead in admission.killed.items():
+            self.applied[kind, decoy] += 1
+            self.killed[kind, decoy] += dead
+
+    def rows(self) -> list[tuple[str, str, int, int]]:
+        """Return (kind, decoy, applied, killed) rows in a fixed order."""
+        return [
+            (kind.value, decoy, self.applied[kind, decoy], self.killed[kind, decoy])
+            for kind in TaskKind
+            for decoy in DECOYS
+            if self.applied[kind, decoy]
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Planned calls after their execution."""
+
+    steps: tuple[Step, ...]
+    diff: Diff
+
+    @property
+    def failed(self) -> str | None:
+        """Name of the first tool that failed."""
+        return next((step.call.name for step in self.steps if not step.result.ok), None)
+
+    def same(self, other: _Run) -> bool:
+        """Whether both read the same bytes and left the same state."""
+        read = [step.result.content for step in self.steps]
+        return self.diff == other.diff and read == [s.result.content for s in other.steps]
+
+
+_IDLE = _Run((), ())
+
+
+async def admit(
+    task: Task, agent: Agent, environment: Environment, tools: Mapping[str, ToolSpec]
+) -> Admission:
+    """Try a task and its rubric.
+
+    Args:
+        task: the task.
+        agent: who shall play it; its prompt must not give the task away.
+        environment: any environment of the task's world; it is reset, and left dirty.
+        tools: the world's tools by name; their declared effects say which calls only read.
+
+    Raises:
+        ToolloomError: the environment is broken; no verdict on the task.
+    """
+    findings = lint_rubric(task.rubric, task.blueprint)
+    if findings:
+        return _rejected("rubric", findings[0])
+    given_away = leaks(task, agent)
+    if given_away:
+        return _rejected("leak", given_away[0])
+    unfit = [call.tool for call in task.blueprint.solution if call.tool not in agent.tools]
+    if unfit:
+        return _rejected("toolset", unfit[0])
+    return await _Gate(task, agent, environment, tools).admit()
+
+
+def _rejected(reason: str, detail: str = "") -> Admission:
+    return Admission(accepted=False, reason=reason, plays=0, killed={}, detail=detail)
+
+
+class _Gate:
+    """The plays of one task."""
+
+    def __init__(
+        self,
+        task: Task,
+        agent: Agent,
+        environment: Environment,
+        tools: Mapping[str, ToolSpec],
+    ) -> None:
+        self.task, self.agent, self.environment, self.tools = task, agent, environment, tools
+        self.blueprint = task.blueprint
+        self.decisive = tuple(c for c in task.rubric.criteria() if c.level != "should")
+        self.plays = 0
+        self.killed: dict[str, bool] = {}
+        self.gold = _IDLE
+        self.reordered: str | None = None
+        """The criterion that fails although only the order of independent calls was changed."""
+
+    async def admit(self) -> Admission:
+        """Play the reference solution twice, then every decoy that applies."""
+        problem = await self._gold()
+        if problem is None:
+            self._words()
+            await self._calls()
+            problem = self._survivor()
+        reason, detail = problem or ("admitted", "")
+        return Admission(
+            accepted=problem is None,
+            reason=reason,
+            plays=self.plays,
+            killed=self.killed,
+            detail=detail,
+        )
+
+    def _acts(self, calls: Sequence[PlannedCall]) -> list[PlannedCall]:
+        """Return the calls that may change something."""
+        return [call for call in calls if self.tools[call.tool].effect is not Effect.READ]
+
+    # --- plays -------------------------------------------------------------------------------
+
+    async def _play(self, calls: Sequence[PlannedCall], *, reset: bool = True) -> _Run:
+        """Execute calls as they stand; without `reset`, on top of what was played before."""
+        environment = self.environment
+        if reset:
+            await environment.reset(self.blueprint.state_seed)
+        steps = []
+        for number, call in enumerate(calls):
+            result = await environment.call(call.tool, call.arguments)
+            text = orjson.dumps(call.arguments).decode()
+            asked = ToolCall.model_construct(id=f"call_{number}", name=call.tool, arguments=text)
+            steps.append(
+                Step.model_construct(
+                    message=2,
+                    call=asked,
+                    result=result,
+                    effect=self.tools[call.tool].effect,
+                    state=None,
+                )
+            )
+        return _Run(tuple(steps), await environment.diff())
+
+    def _missed(self, run: _Run, closing: str) -> str | None:
+        """Return the first decisive criterion that a play fails, or None where it passes."""
+        self.plays += 1
+        trajectory = self._trajectory(run, closing)
+        evidence = Evidence(trajectory)
+        for criterion in self.decisive:
+            if judge_criterion(criterion, trajectory, evidence).passed is False:
+                return criterion.id
+        return None
+
+    def _try(self, decoy: str, run: _Run, closing: str) -> None:
+        """Play a decoy; one that passes once has survived."""
+        dead = self._missed(run, closing) is not None
+        self.killed[decoy] = dead and self.killed.get(decoy, True)
+
+    async def _gold(self) -> tuple[str, str] | None:
+        """Play the reference solution twice; return what is wrong with it."""
+        solution = self.blueprint.solution
+        closing = _told(self.blueprint.outputs)
+        self.gold = await self._play(solution)
+        if self.gold.failed is not None:
+            return "gold_call_failed", self.gold.failed
+        missed = self._missed(self.gold, closing)
+        if missed is not None:
+            return "gold_fails", missed
+        again = await self._play(solution)
+        if not self.gold.same(again) or self._missed(again, closing) is not None:
+            return "not_repeatable", ""
+        decoy = self.blueprint.decoys.get("over_write", ())
+        if len(decoy) > len(solution) and decoy[: len(solution)] == solution:
+            # This decoy begins with the solution, at whose end the environment just stands.
+            more = await self._play(decoy[len(solution) :], reset=False)
+            self._try("over_write", _Run(again.steps + more.steps, more.diff), closing)
+        return None
+
+    def _words(self) -> None:
+        """Decoys that only talk: no call, or the right calls and the wrong words."""
+        outputs = self.blueprint.outputs
+        wrong = CANNED
+        if any(output.value is not None for output in outputs):
+            rng = random.Random(self.blueprint.state_seed)
+            wrong = _told(spoil(self.task, "wrong_output", rng).outputs)
+        claims = " ".join(f"I have done this for you: {c}." for c in self.blueprint.clauses)
+        self._try("noop", _IDLE, "")
+        self._try("canned", _IDLE, CANNED)
+        self._try("echo", _IDLE, self.task.request)
+        self._try("false_claim", _IDLE, f"{claims} {wrong}")
+        if outputs:
+            self._try("untold", self.gold, CANNED)
+        if wrong != CANNED:
+            self._try("wrong_output", self.gold, wrong)
+
+    async def _calls(self) -> None:
+        """Decoys that make other calls than the solution, and say what it would say."""
+        writes = self._acts(self.blueprint.solution)
+        closing = _told(self.blueprint.outputs)
+        for dropped in {0, len(writes) - 1} if writes else ():
+            rest = writes[:dropped] + writes[dropped + 1 :]
+            self._try("dropped_call", await self._play(rest) if rest else _IDLE, closing)
+        await self._order(writes, closing)
+        for name, calls in self.blueprint.decoys.items():
+            acts = self._acts(calls)
+            if name not in DECOYS or name in self.killed or not acts:
+                continue
+            run = await self._play(acts)
+            if run.failed is None:  # a decoy that cannot act says nothing about the rubric
+                self._try(name, run, closing)
+
+    async def _order(self, writes: list[PlannedCall], closing: str) -> None:
+        """Turn the writes round: wrong where order matters, welcome where it does not."""
+        groups = {call.group for call in writes}
+        if len(writes) < 2:
+            return
+        run = await self._play(writes[::-1])
+        harmless = run.failed is None and run.diff in self.blueprint.diffs
+        if len(groups) == 1:
+            # Calls of one group may come in any order: the rubric must agree.
+            self.reordered = self._missed(run, closing) if harmless else "state"
+        elif not harmless:
+            self._try("wrong_order", run, closing)
+
+    def _survivor(self) -> tuple[str, str] | None:
+        """Return why the task is rejected after its decoys were played."""
+        for name, dead in self.killed.items():
+            if not dead:
+                return f"{name}_passes", ""
+        if self.reordered is not None:
+            return "variant_fails", self.reordered
+        forbidden = self.blueprint.kind is TaskKind.FORBIDDEN
+        if forbidden and "wrongful_compliance" not in self.killed:
+            return "no_decoy", "wrongful_compliance"
+        return None
+
+    def _trajectory(self, run: _Run, closing: str) -> Trajectory:
+        """Write a play down as the judge reads it: one message with all calls, then the closing."""
+        messages = [
+            Message.model_construct(role="system", content=self.agent.system),
+            Message.model_construct(role="user", content=self.task.request),
+        ]
+        if run.steps:
+            calls = tuple(step.call for step in run.steps)
+            messages.append(Message.model_construct(role="assistant", tool_calls=calls))
+            messages.extend(
+                Message.model_construct(
+                    role="tool", content=step.result.content, tool_call_id=step.call.id
+                )
+                for step in run.steps
+            )
+        if closing:
+            messages.append(Message.model_construct(role="assistant", content=closing))
+        return Trajectory.model_construct(
+            episode="gate",
+            task="",
+            agent="",
+            world=self.blueprint.world,
+            kind=self.blueprint.kind,
+            real=self.environment.real,
+            seed=0,
+            messages=tuple(messages),
+            steps=run.steps,
+            diff=run.diff,
+            stop=StopReason.USER_DONE,
+            players={},
+        )
+
+
+def _told(outputs: Sequence[OutputValue]) -> str:
+    """Say values in the plainest way: one line each."""
+    if not outputs:
+        return CANNED
+    lines = (f"{o.label[:1].upper()}{o.label[1:]}: {say_value(o)}." for o in outputs)
+    return "\n".join(lines)
