@@ -156,7 +156,9 @@ class LiveEnvironment:
         Raises:
             ServerFailed: the server left something that has no place in its folder.
         """
-        return self._ready().scan().diff(self._base)
+        tree = self._ready().scan()
+        compare = self._server.compare
+        return compare(self._base, tree) if compare else tree.diff(self._base)
 
     async def snapshot(self) -> bytes:
         """Return the whole folder."""

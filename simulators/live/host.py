@@ -22,6 +22,7 @@ from simulators.live.folder import Tree, remove
 from synth.core.errors import DiskFull, ServerFailed
 from synth.core.mcp.session import Limits, McpSession, RpcError, ServerLaunch
 from synth.core.sandbox.confine import ProcessLimits
+from synth.core.types import Diff
 
 WORK = "{work}"
 FILE_LIMIT = 16 << 20
@@ -57,6 +58,8 @@ class LiveServer:
     """Replacements in results: what differs from run to run, such as times."""
     probes: Callable[[Tree], Sequence[Probe]] | None = None
     """Reads that prove a warm process reset; None means a fresh process each time."""
+    compare: Callable[[Tree, Tree], Diff] | None = None
+    """Net change from one folder to another in terms of what it means; default: of the files."""
     network: bool = False
     readable: tuple[Path, ...] = ()
     """Shown to the server read-only: where its program is installed."""
