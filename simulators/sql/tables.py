@@ -24,6 +24,7 @@ _BOOLEAN = re.compile(
     r"CHECK\s*\(\s*[\"`\[]?(\w+)[\"`\]]?\s+IN\s*\(\s*(?:0\s*,\s*1|1\s*,\s*0)\s*\)\s*\)",
     re.IGNORECASE,
 )
+_KEY = "every table has one primary key, `id TEXT PRIMARY KEY`"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -91,7 +92,10 @@ def _without_rowids(
         if kind == "table":
             names.append(name)
             sql = _rowless(sql, name, flags[name], where)
-        target.execute(sql)
+        try:
+            target.execute(sql)
+        except apsw.Error as error:
+            raise BadApplication(str(error), where=where, remedy=_KEY) from error
     if not names:
         raise BadApplication("no tables", where=where)
     tables = {name: _table(target, name, where) for name in names}
@@ -133,7 +137,7 @@ def _table(connection: apsw.Connection, name: str, where: str) -> Table:
         raise BadApplication(
             f"table {name!r} has the primary key ({', '.join(keys)})",
             where=where,
-            remedy="every table has one primary key, `id TEXT PRIMARY KEY`",
+            remedy=_KEY,
         )
     _check_indexes(connection, name, where)
     return Table(name, columns, _foreign_keys(connection, name, where))

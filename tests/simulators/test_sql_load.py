@@ -288,7 +288,10 @@ def test_an_error_names_its_place_and_what_would_be_right(old, new, message):
 
 
 def test_a_file_that_is_no_mapping_is_told():
-    assert wrong("- a\n- b") == "x.yaml: the file must hold one mapping (start with `application: NAME`)"
+    assert (
+        wrong("- a\n- b")
+        == "x.yaml: the file must hold one mapping (start with `application: NAME`)"
+    )
 
 
 def test_a_duplicate_key_names_line_and_path():
