@@ -65,6 +65,7 @@ class Npm:
             raise ServerFailed(
                 "node and npm are not installed", where=target.server, outcome="install_failed"
             )
+        listing.latest_version = await _latest(npm, str(target.package), bench.install_s)
         begun = time.monotonic()
         async with bench.turns["npm"]:
             folder = await _installed(npm, target, bench, listing)
@@ -85,28 +86,35 @@ class Npm:
 
 async def _installed(npm: str, target: Target, bench: Bench, listing: Listing) -> Path:
     package = str(target.package)
-    listing.latest_version = await _latest(npm, package, bench.install_s)
-    wanted = (
-        target.version
-        or listing.latest_version
-        or install.newest_kept(bench.cache / "npm", package)
-    )
+    kept = install.newest_kept(bench.cache / "npm", package)
+    wanted = target.version or listing.latest_version or kept
     folder = bench.cache / "npm" / install.folder_name(package, wanted)
     done = folder / install.DONE
     async with install.exclusive(folder):
         if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            spec = f"{package}@{wanted}" if wanted else package
-            command = [npm, "install", "--prefix", str(folder), "--ignore-scripts", *_QUIET, spec]
-            finished = await install.run_installer(command, limit_s=bench.install_s)
-            if finished.status != 0:
+            try:
+                await _install(npm, folder, f"{package}@{wanted}" if wanted else package, bench)
+            except ServerFailed as failure:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise ServerFailed(
-                    _why(finished.output), where=target.server, outcome="install_failed"
-                )
+                    failure.what, where=target.server, outcome=failure.outcome
+                ) from failure
             write_atomic(done, orjson.dumps({"package": package, "wanted": wanted}))
     return folder
+
+
+async def _install(npm: str, folder: Path, spec: str, bench: Bench) -> None:
+    """Install, first without asking again about packages that npm knows already."""
+    command = [npm, "install", "--prefix", str(folder), "--ignore-scripts", *_QUIET, spec]
+    finished = None
+    for extra in (["--prefer-offline"], []):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        finished = await install.run_installer([*command, *extra], limit_s=bench.install_s)
+        if finished.status == 0:
+            return
+    why = _why(finished.output) if finished else ""
+    raise ServerFailed(why, outcome="install_failed")
 
 
 async def _latest(npm: str, package: str, limit_s: float) -> str | None:
