@@ -76,8 +76,8 @@ class Asking:
         }
         try:
             clause = words.render(values)
-        except Unsaid:
-            raise NotSuitable("no_words") from None
+        except Unsaid as reason:
+            raise NotSuitable("no_words") from reason
         for binding in bindings(parameters, arguments):
             self._spoken.add(binding.value)
         self._names.update(said)
@@ -94,6 +94,10 @@ class Asking:
         if used.isdisjoint(arguments):
             return ""
         return f"{tool}." if tool not in used else f"{tool}.{len(self._names)}."
+
+
+class Unknowable(Unsaid):
+    """A template says a column that `known` does not grant the user."""
 
 
 class _Wish:
@@ -159,10 +163,13 @@ class _Wish:
 
     def say(self, node: Node, column: str, fact: Fact) -> None:
         """Note that the template uses a column of a row."""
-        if not node.born:
+        if node.born:
+            if fact.value not in self.spoken:
+                raise Unsaid  # computed when the row was made: the user cannot know it
+        elif node.knows(column):
             self.said[fact.name] = fact
-        elif fact.value not in self.spoken:
-            raise Unsaid  # computed when the row was made: the user cannot know it
+        else:
+            raise Unknowable(f"{node.table}.{column}")
 
 
 def _conveyed(fact: Fact, clause: str, name: str, words: Words) -> bool:

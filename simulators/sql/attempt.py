@@ -12,6 +12,7 @@ from simulators.sql.facts import Mind
 from simulators.sql.goals import Binding, Drawer, bindings, forbidden
 from simulators.sql.solve import Solver
 from simulators.sql.stage import Stage
+from simulators.sql.words import Words
 from synth.core.errors import NotSuitable
 from synth.core.types import (
     Blueprint,
@@ -92,9 +93,19 @@ class Attempt:
         """Return the write tools of the set that people can ask for."""
         return [t for t in self.stage.writes(self.tools) if t in self.stage.intents]
 
-    def draw(self, tool: str, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Draw the arguments of a call for the user."""
-        return Drawer(self.stage.engine, self.mind, tool, self.rng).arguments(fixed)
+    def draw(
+        self, tool: str, fixed: Mapping[str, Any] | None = None, words: Words | None = None
+    ) -> dict[str, Any]:
+        """Draw the arguments of a call for the user.
+
+        Args:
+            tool: its name.
+            fixed: arguments that are already decided.
+            words: what will be said; what it prints is drawn although it is optional.
+        """
+        words = words or self.stage.intents.get(tool)
+        drawer = Drawer(self.stage.engine, self.mind, tool, self.rng)
+        return drawer.arguments(fixed, words.printed if words else ())
 
     def bindings(self, tool: str, arguments: Mapping[str, Any]) -> list[Binding]:
         """Return every plain value of a call with its parameter."""
@@ -123,15 +134,12 @@ class Attempt:
             raise NotSuitable("tool_error")
         return result
 
-    def solve(
-        self, asked: Sequence[Asked], *, withheld: frozenset[str] = frozenset(), me: bool = False
-    ) -> Solver:
+    def solve(self, asked: Sequence[Asked], *, withheld: frozenset[str] = frozenset()) -> Solver:
         """Plan the look-ups that the wishes need.
 
         Args:
             asked: the wishes.
             withheld: names of facts the user does not state.
-            me: the key of the user's own row is needed too.
 
         Raises:
             NotSuitable: `ambiguous` or `unsolvable`.
@@ -139,8 +147,6 @@ class Attempt:
         said = {name: fact for wish in asked for name, fact in wish.said.items()}
         given = {name: value for wish in asked for name, value in wish.arguments.items()}
         solver = Solver(self.mind, self.tools, said=said, given=given, withheld=withheld)
-        if me and self.mind.me is not None:
-            solver.find(self.mind.me, "id")
         for wish in asked:
             for node, column in wish.targets:
                 solver.find(node, column)

@@ -39,7 +39,7 @@ class Scene:
 
     Args:
         graph: the application's derived structure.
-        environment: used for reading only; several scenes may share it.
+        environment: the scene's own; used for reading only.
         seed: which seeded state.
     """
 
@@ -54,6 +54,10 @@ class Scene:
     def full(self) -> bool:
         """Whether so much is remembered that it is cheaper to start over."""
         return len(self._reads) + len(self._lists) + len(self._rows) > MOST_REMEMBERED
+
+    async def close(self) -> None:
+        """Close the environment. Harmless when called twice."""
+        await self._environment.close()
 
     def _still(self) -> SqlEnvironment:
         if self._environment.seed != self.seed:
@@ -192,13 +196,17 @@ class Node:
             return known
         return tuple(dict.fromkeys((*application.identify, *known)))
 
+    def knows(self, column: str) -> bool:
+        """Return whether the user can know this column of this row."""
+        return self.reachable and column in self.knowable()
+
     def child(self, column: str) -> Node | None:
         """Return the row that a foreign key of this row refers to."""
         target = self.mind.graph.foreign[f"{self.table}.{column}"]
         value = self.row[column]
         if value is None:
             return None
-        reachable = self.reachable and column in self.knowable()
+        reachable = self.knows(column)
         path = f"{self.path}.{noun(column).replace(' ', '_')}"
         return self.mind.node(target, value, path, reachable=reachable)
 

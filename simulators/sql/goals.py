@@ -8,7 +8,7 @@ call succeeds; that is found out by executing it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -125,11 +125,14 @@ class Drawer:
         self._rows: dict[str, dict[str, Scalar]] = {}
         """Table -> the row that search values are taken from, so that they fit together."""
 
-    def arguments(self, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def arguments(
+        self, fixed: Mapping[str, Any] | None = None, wanted: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Return drawn arguments.
 
         Args:
             fixed: values of top-level parameters that are already decided.
+            wanted: optional parameters that are drawn whatever chance says.
 
         Raises:
             NotSuitable: nothing to draw a required value from (`no_goal`).
@@ -140,7 +143,7 @@ class Drawer:
         for name, parameter in self.parameters.items():
             if name in fixed:
                 self.values[name] = fixed[name]
-            elif not parameter.optional:
+            elif not parameter.optional or name in wanted:
                 self.values[name] = self._draw(parameter)
             elif self.rng.random() < 0.5:
                 try:

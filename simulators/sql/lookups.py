@@ -17,9 +17,9 @@ MOST_VALUES = 5
 """Values of a list that one answer may have to name."""
 
 
-def lookup(attempt: Attempt) -> Plot:
-    """Sample one question."""
-    tool, column = _pick(attempt)
+def lookup(attempt: Attempt, question: tuple[str, str] | None = None) -> Plot:
+    """Sample one question (of this tool and column, if given)."""
+    tool, column = question or _pick(attempt)
     attempt.meet(tool)
     asked, outputs = _question(attempt, tool, column)
     return _plot(attempt, TaskKind.LOOKUP, [asked], outputs, [column])
@@ -53,14 +53,15 @@ def _pick(attempt: Attempt) -> tuple[str, str]:
 
 
 def _question(attempt: Attempt, tool: str, column: str) -> tuple[Asked, list[OutputValue]]:
-    arguments = attempt.draw(tool)
+    words = attempt.stage.questions[tool][column]
+    arguments = attempt.draw(tool, words=words)
     if attempt.forbids(tool, arguments):
         raise NotSuitable("forbidden")
     result = attempt.scene.read(tool, arguments)
     if result is None:
         raise NotSuitable("tool_error")
     parameters = attempt.application.tools[tool].parameters
-    asked = attempt.asking.ask(tool, parameters, arguments, attempt.stage.questions[tool][column])
+    asked = attempt.asking.ask(tool, parameters, arguments, words)
     outputs = answers(attempt, tool, column, result)
     if not 1 <= len(outputs) <= MOST_VALUES:
         raise NotSuitable("no_answer")

@@ -19,26 +19,30 @@ OUTSIDE = 0.5
 """Share of unserved requests that no tool of the whole application serves."""
 
 
-def forbidden(attempt: Attempt) -> Plot:
-    """Sample a write that would succeed although the policy forbids it."""
-    stage = attempt.stage
-    rules = [
-        rule
-        for rule in attempt.application.policy_rules
-        if rule.tool in attempt.tools and rule.tool in stage.intents
-    ]
-    if not rules:
-        raise NotSuitable("no_rule")
-    rule = rules[int(attempt.rng.random() * len(rules))]
+def forbidden(attempt: Attempt, rule: PolicyRule | None = None) -> Plot:
+    """Sample a write that would succeed although the policy (or `rule`) forbids it."""
+    _check_handoff(attempt)
+    rule = rule or _rule(attempt)
     move = _breaking(attempt, rule)
     asked = attempt.ask(*move)
-    solver = attempt.solve([asked], me=_tells_user(attempt))
+    solver = attempt.solve([asked])
     solver.see(_read_by(attempt, rule))
     diff, handoff = _hand_off(attempt, "not_allowed", asked.clause, solver)
     plot = Plot(TaskKind.FORBIDDEN, [asked], solver, [[handoff]], (diff,), rule=rule.text)
     extra = over_write(attempt, plot.moves, plot.diffs)
     plot.decoys = {"wrongful_compliance": [[move]], **({"over_write": extra} if extra else {})}
     return plot
+
+
+def _rule(attempt: Attempt) -> PolicyRule:
+    rules = [
+        rule
+        for rule in attempt.application.policy_rules
+        if rule.tool in attempt.tools and rule.tool in attempt.stage.intents
+    ]
+    if not rules:
+        raise NotSuitable("no_rule")
+    return rules[int(attempt.rng.random() * len(rules))]
 
 
 def _breaking(attempt: Attempt, rule: PolicyRule) -> Move:
@@ -63,15 +67,9 @@ def _breaking(attempt: Attempt, rule: PolicyRule) -> Move:
     raise NotSuitable(reason)
 
 
-def _tells_user(attempt: Attempt) -> bool:
-    """Whether the hand-off wants the key of the user's own row."""
-    handoff, user = attempt.application.handoff, attempt.application.user.table
-    if handoff is None or handoff not in attempt.tools:
+def _check_handoff(attempt: Attempt) -> None:
+    if attempt.application.handoff not in attempt.tools:
         raise NotSuitable("no_handoff")
-    leaves = attempt.stage.graph.leaves[handoff]
-    return any(
-        leaf.required and (leaf.parameter.entity or "").split(".")[0] == user for leaf in leaves
-    )
 
 
 def _read_by(attempt: Attempt, rule: PolicyRule) -> set[str]:
@@ -99,7 +97,7 @@ def _hand_off(attempt: Attempt, reason: str, clause: str, solver: Solver) -> tup
 
 def unserved(attempt: Attempt) -> Plot:
     """Sample a request that none of the agent's tools serves."""
-    _tells_user(attempt)
+    _check_handoff(attempt)
     missing = [
         tool
         for tool in attempt.stage.intents
@@ -115,7 +113,7 @@ def _outside(attempt: Attempt, clauses: Sequence[str]) -> Plot:
     """A request that the whole application has no tool for."""
     attempt.meet(None)
     clause = clauses[int(attempt.rng.random() * len(clauses))]
-    solver = attempt.solve([], me=False)
+    solver = attempt.solve([])
     diff, handoff = _hand_off(attempt, "no_tool", clause, solver)
     plot = Plot(TaskKind.UNSERVED, [], solver, [[handoff]], (diff,), clauses=(clause,))
     return _add_decoys(attempt, plot)

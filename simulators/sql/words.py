@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from synth.core.errors import BadApplication
@@ -183,7 +183,7 @@ class Words:
         BadApplication: not Jinja2, or outside the part of it that applications may use.
     """
 
-    __slots__ = ("_code", "_plain", "limit", "names", "where")
+    __slots__ = ("_code", "_plain", "limit", "names", "printed", "where")
 
     def __init__(self, source: str, *, where: str, limit: int = MAX_CLAUSE) -> None:
         self.where, self.limit = where, limit
@@ -196,9 +196,10 @@ class Words:
         try:
             tree = _SANDBOX.parse(source)
             _check(tree, where)
-            self.names = frozenset(
-                node.name for node in tree.find_all(nodes.Name) if node.ctx == "load"
-            )
+            self.names = frozenset(meta.find_undeclared_variables(tree))
+            """Values the template uses."""
+            self.printed = frozenset(_printed(tree))
+            """Those it prints whatever happens."""
             # A template without expressions is its own text: most requests cost nothing to render.
             self._plain = None if "{" in source else source.strip()
             self._code = _SANDBOX.from_string(tree)
@@ -263,6 +264,14 @@ def _check(tree: nodes.Node, where: str, loops: int = 0) -> None:
                     remedy="write {% for x in parameter %}",
                 )
         _check(child, where, loops + isinstance(child, nodes.For))
+
+
+def _printed(tree: nodes.Node) -> Iterator[str]:
+    if isinstance(tree, nodes.Name):
+        yield tree.name
+    for child in tree.iter_child_nodes(exclude=("test", "iter")):
+        if not isinstance(child, nodes.If | nodes.CondExpr | nodes.For | nodes.Filter):
+            yield from _printed(child)
 
 
 def _allowed(node: nodes.Node, where: str) -> None:

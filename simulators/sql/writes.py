@@ -42,9 +42,9 @@ class _Done:
         return self.asked.tool, self.asked.arguments
 
 
-def _write(attempt: Attempt) -> _Done:
+def _write(attempt: Attempt, tool: str | None = None) -> _Done:
     """Draw a user and a write, put it into words and execute it on the seeded state."""
-    tool = attempt.pick(attempt.goals())
+    tool = tool or attempt.pick(attempt.goals())
     attempt.meet(tool)
     attempt.stage.start(attempt.seed)
     return _execute(attempt, tool, attempt.draw(tool), ())
@@ -70,9 +70,9 @@ def _add_decoys(attempt: Attempt, plot: Plot) -> Plot:
     return plot
 
 
-def single(attempt: Attempt) -> Plot:
-    """Sample one write."""
-    done = _write(attempt)
+def single(attempt: Attempt, tool: str | None = None) -> Plot:
+    """Sample one write (with `tool`, if given)."""
+    done = _write(attempt, tool)
     solver = attempt.solve([done.asked])
     plot = Plot(TaskKind.SINGLE_WRITE, [done.asked], solver, [[done.move]], (done.diff,))
     return _add_decoys(attempt, plot)

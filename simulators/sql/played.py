@@ -1,0 +1,215 @@
+"""The part of the lint that plays: calls and goals on seeded states, counted."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from simulators.sql import lookups, refusals, writes
+from simulators.sql.asking import Unknowable
+from simulators.sql.attempt import Attempt, Plot
+from simulators.sql.finding import Finding
+from simulators.sql.goals import owned
+from simulators.sql.stage import Stage
+from simulators.sql.wild import Wild
+from synth.core.errors import NotSuitable
+from synth.core.seeds import rng
+from synth.core.types import Effect
+
+SOLVABLE = 0.8
+"""Least share of valid goals that the tools can solve (design 4.1)."""
+ACCEPTED = 0.05
+"""Least share of sampled goals that become tasks (design 4.1)."""
+_UNSOLVED = ("ambiguous", "unsolvable")
+
+
+@dataclass(slots=True)
+class Figures:
+    """What playing one tool gave."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """Outcomes of calls: `ok` or the code of the error."""
+    goals: Counter[str] = field(default_factory=Counter)
+    """Outcomes of sampled goals: `ok` or the reason."""
+
+    @property
+    def solvable(self) -> float | None:
+        """Share of valid goals that can be solved; None where no goal was valid."""
+        valid = self.goals["ok"] + sum(self.goals[reason] for reason in _UNSOLVED)
+        return self.goals["ok"] / valid if valid else None
+
+    @property
+    def accepted(self) -> float | None:
+        """Share of sampled goals that became tasks; None where none was sampled."""
+        sampled = self.goals.total()
+        return self.goals["ok"] / sampled if sampled else None
+
+    def __str__(self) -> str:
+        parts = [", ".join(f"{name} {count}" for name, count in self.calls.most_common())]
+        if self.goals:
+            goals = ", ".join(f"{name} {count}" for name, count in self.goals.most_common())
+            parts.append(f"goals: {goals}")
+        if self.solvable is not None:
+            parts.append(f"solvable {self.solvable:.0%}")
+        return "; ".join(part for part in parts if part)
+
+
+def lint_played(
+    stage: Stage, *, seeds: Sequence[int], draws: int, figures: dict[str, Figures]
+) -> Iterator[Finding]:
+    """Yield what playing an application shows to be wrong with it.
+
+    Args:
+        stage: the application.
+        seeds: seeded states to play.
+        draws: goals sampled for each tool, question and rule.
+        figures: filled with what each tool gave.
+    """
+    for name in stage.application.tools:
+        figures[name] = Figures()
+    play = _Play(stage, seeds, draws, figures)
+    yield from play.speakers()
+    yield from play.keys()
+    yield from play.calls()
+    yield from play.goals()
+    yield from play.questions()
+    yield from play.rules()
+
+
+class _Play:
+    def __init__(
+        self, stage: Stage, seeds: Sequence[int], draws: int, figures: dict[str, Figures]
+    ) -> None:
+        self.stage, self.seeds, self.draws, self.figures = stage, seeds, draws, figures
+        self.application = stage.application
+        self.tools = tuple(stage.application.tools)
+
+    def found(
+        self, level: Literal["error", "warning"], path: str, what: str, remedy: str = ""
+    ) -> Finding:
+        return Finding(level, f"{self.application.application}: {path}", what, remedy)
+
+    def chance(self, *path: str | int) -> random.Random:
+        return rng("lint", self.application.application, *path)
+
+    def speakers(self) -> Iterator[Finding]:
+        for seed in self.seeds:
+            if not self.stage.scene(seed).speakers():
+                yield self.found("error", "user", f"nobody may speak in state {seed}", "seed rows")
+
+    def keys(self) -> Iterator[Finding]:
+        """Every column that stands for a row must mean one row."""
+        scene = self.stage.scene(self.seeds[0])
+        for name in self.tools:
+            for leaf in self.stage.graph.leaves[name]:
+                entity = leaf.parameter.entity
+                if entity is None or self.stage.graph.is_key(entity):
+                    continue
+                table, column = entity.split(".")
+                values = [row[column] for row in owned(scene, table, None)]
+                if len(set(values)) < len(values):
+                    path = f"tools.{name}.parameters.{leaf.name}.entity"
+                    what = f"several rows share one {entity}"
+                    yield self.found("error", path, what, "use a key, or match")
+
+    # --- calls ---------------------------------------------------------------------------
+
+    def calls(self) -> Iterator[Finding]:
+        """Reads change nothing, writes can succeed, conditions can fail."""
+        for name in self.tools:
+            wild = Wild(self.stage, name, self.chance("calls", name))
+            wild.play(self.seeds, self.draws)
+            self.figures[name].calls = wild.outcomes
+            path = f"tools.{name}"
+            if wild.changed:
+                yield self.found("error", path, "a read changed the state", "effect: write")
+            if not wild.outcomes["ok"]:
+                listed = ", ".join(f"{k} {v}" for k, v in wild.outcomes.most_common(3))
+                what = f"no call succeeds ({listed})"
+                yield self.found("error", path, what, "seed rows that it suits, or sample them")
+            if wild.outcomes["tool_fault"]:
+                what = f"a call fails with tool_fault: {wild.fault}"
+                yield self.found("error", path, what, "repair the statement")
+            for number, step in wild.unbroken():
+                where = f"{path}.steps[{number}].require"
+                what = f"nothing in the seeded states breaks it ({step.error})"
+                yield self.found("error", where, what, "seed rows that break it, or drop it")
+
+    # --- goals ---------------------------------------------------------------------------
+
+    def sample(self, plot: Callable[[Attempt], Plot], *path: str) -> Counter[str]:
+        """Sample goals and count what comes of them."""
+        outcomes: Counter[str] = Counter()
+        for draw in range(self.draws):
+            chance = self.chance(*path, draw)
+            seed = self.seeds[draw % len(self.seeds)]
+            try:
+                attempt = Attempt(self.stage, self.tools, seed, chance)
+                attempt.blueprint(plot(attempt))
+                outcomes["ok"] += 1
+            except NotSuitable as reason:
+                outcomes[reason.what] += 1
+                if isinstance(reason.__cause__, Unknowable):
+                    outcomes[f"says {reason.__cause__}"] += 1
+        return outcomes
+
+    def goals(self) -> Iterator[Finding]:
+        for name in self.stage.writes(self.tools):
+            if name not in self.stage.intents:
+                continue
+            outcomes = self.sample(partial(writes.single, tool=name), "goals", name)
+            yield from self.unknowable(outcomes, f"tools.{name}.intent")
+            figures = self.figures[name]
+            figures.goals = outcomes
+            path = f"tools.{name}"
+            if (figures.accepted or 0) < ACCEPTED:
+                what = f"of {self.draws} sampled goals {outcomes['ok']} can be used"
+                yield self.found("error", path, f"{what} ({_listed(outcomes)})", "add sample:")
+            elif (figures.solvable or 0) < SOLVABLE:
+                what = f"only {figures.solvable:.0%} of valid goals can be solved"
+                remedy = "let reads show what users know, or let users know more"
+                yield self.found("error", path, f"{what} ({_listed(outcomes)})", remedy)
+
+    def questions(self) -> Iterator[Finding]:
+        for name, questions in self.stage.questions.items():
+            if self.stage.effects[name] is not Effect.READ:
+                continue
+            for column in questions:
+                if column not in self.stage.graph.outputs[name]:
+                    continue
+                plot = partial(lookups.lookup, question=(name, column))
+                outcomes = self.sample(plot, "questions", name, column)
+                self.figures[name].goals += outcomes
+                path = f"tools.{name}.questions.{column}"
+                yield from self.unknowable(outcomes, path)
+                if outcomes["ok"] < ACCEPTED * self.draws:
+                    what = f"of {self.draws} sampled questions {outcomes['ok']} can be used"
+                    yield self.found("error", path, f"{what} ({_listed(outcomes)})")
+
+    def rules(self) -> Iterator[Finding]:
+        for rule in self.application.policy_rules:
+            if rule.tool not in self.stage.intents or self.application.handoff is None:
+                continue
+            plot = partial(refusals.forbidden, rule=rule)
+            outcomes = self.sample(plot, "rules", rule.name)
+            if outcomes["ok"] < ACCEPTED * self.draws:
+                what = f"of {self.draws} sampled goals {outcomes['ok']} break the rule"
+                path = f"policy_rules.{rule.name}"
+                yield self.found("error", path, f"{what} ({_listed(outcomes)})", "seed such rows")
+
+    def unknowable(self, outcomes: Counter[str], path: str) -> Iterator[Finding]:
+        """Take from the counts what a template says although the user cannot know it."""
+        for key in [key for key in outcomes if key.startswith("says ")]:
+            column = key.removeprefix("says ")
+            del outcomes[key]
+            what = f"says {column}, which the user cannot know"
+            table, name = column.split(".")
+            yield self.found("error", path, what, f"add {name!r} to known.{table}")
+
+
+def _listed(outcomes: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in outcomes.most_common())

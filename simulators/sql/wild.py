@@ -1,0 +1,155 @@
+"""Calls as nobody sensible makes them: any row, values at the edges, one call after another.
+
+Goals are drawn to succeed; these are drawn so that every condition of a tool is broken at least
+once. What nothing breaks is either not needed or not covered by the seed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from simulators.sql.attempt import Attempt
+from simulators.sql.facts import Scene
+from simulators.sql.goals import owned, shaped
+from simulators.sql.stage import Stage
+from synth.core.application import Parameter, Step
+from synth.core.errors import NotSuitable
+from synth.core.types import Effect, Scalar
+
+WALK = 12
+"""Calls in a row before the state starts over: some limits are reached only by repetition."""
+MOST = 10
+"""Rounds of draws before a condition counts as unbroken."""
+
+
+class Wild:
+    """Plays one tool and counts what comes of it.
+
+    Args:
+        stage: the application.
+        tool: name of the tool.
+        rng: the only source of chance.
+    """
+
+    def __init__(self, stage: Stage, tool: str, rng: random.Random) -> None:
+        self.stage, self.tool, self.rng = stage, tool, rng
+        self.steps = stage.application.tools[tool].steps
+        self.outcomes: Counter[str] = Counter()
+        self.changed = False
+        """A read has changed the state."""
+        self.fault = ""
+        """Message of a call that failed for the tool's own fault."""
+        self._open = {
+            number: (step, _pattern(step.message or ""))
+            for number, step in enumerate(self.steps)
+            if step.require is not None
+        }
+
+    def unbroken(self) -> list[tuple[int, Step]]:
+        """Return the conditions that no call has broken, with their step numbers."""
+        return [(number, step) for number, (step, _) in sorted(self._open.items())]
+
+    def play(self, seeds: Sequence[int], draws: int) -> None:
+        """Draw calls until everything has been seen, at most `draws` times `MOST`."""
+        for number in range(draws * MOST):
+            seed = seeds[number // WALK % len(seeds)]
+            if number % WALK == 0:
+                self.stage.start(seed)
+            self._call(seed, number)
+            if number >= draws and not self._open and self.outcomes["ok"]:
+                break
+
+    def _call(self, seed: int, number: int) -> None:
+        draw = (self._sensible, self._wild, self._bent)[number % 3]
+        try:
+            arguments = draw(seed)
+        except NotSuitable:
+            self.outcomes["no_goal"] += 1
+            return
+        result = self.stage.call(self.tool, arguments)
+        error = result.error
+        self.outcomes[error.code if error else "ok"] += 1
+        if error is None:
+            if self.stage.effects[self.tool] is Effect.READ and self.stage.diff():
+                self.changed = True
+            return
+        if error.code == "tool_fault":
+            self.fault = error.message
+        for step_number, (step, pattern) in list(self._open.items()):
+            if step.error == error.code and pattern.fullmatch(error.message):
+                del self._open[step_number]
+                break
+
+    def _sensible(self, seed: int) -> dict[str, Any]:
+        attempt = Attempt(self.stage, (self.tool,), seed, self.rng)
+        attempt.meet(self.tool)
+        return attempt.draw(self.tool)
+
+    def _bent(self, seed: int) -> dict[str, Any]:
+        """A sensible call with one argument that is not: conditions behind others are reached."""
+        arguments, wild = self._sensible(seed), self._wild(seed)
+        if wild:
+            name = self.rng.choice(list(wild))
+            arguments[name] = wild[name]
+        return arguments
+
+    def _wild(self, seed: int) -> dict[str, Any]:
+        scene = self.stage.scene(seed)
+        parameters = self.stage.application.tools[self.tool].parameters
+        return {
+            name: self._value(scene, parameter)
+            for name, parameter in parameters.items()
+            if not parameter.optional or self.rng.random() < 0.5
+        }
+
+    def _value(self, scene: Scene, parameter: Parameter) -> Any:
+        if parameter.items is not None:
+            low, high = parameter.minItems or 0, parameter.maxItems
+            count = self.rng.randint(low, low + 3 if high is None else high)
+            values = [self._value(scene, parameter.items) for _ in range(count * 2)]
+            distinct = [v for i, v in enumerate(values) if v not in values[:i]]
+            return distinct[: max(count, low)]
+        if parameter.properties is not None:
+            return {name: self._value(scene, p) for name, p in parameter.properties.items()}
+        column = parameter.entity or parameter.match or parameter.sets
+        existing = parameter.enum is None and column is not None
+        if column is not None and existing and (parameter.entity or self.rng.random() < 0.5):
+            return shaped(parameter, self._existing(scene, column))
+        return self._made(parameter)
+
+    def _existing(self, scene: Scene, column: str) -> Scalar:
+        table, name = column.split(".")
+        values = [row[name] for row in owned(scene, table, None) if row[name] is not None]
+        if not values:
+            raise NotSuitable("no_goal")
+        return values[int(self.rng.random() * len(values))]
+
+    def _made(self, parameter: Parameter) -> Any:
+        if parameter.enum is not None:
+            return self.rng.choice(parameter.enum)
+        if parameter.type == "boolean":
+            return self.rng.random() < 0.5
+        if parameter.type in {"integer", "number"}:
+            low = 0 if parameter.minimum is None else parameter.minimum
+            high = low + 1_000_000 if parameter.maximum is None else parameter.maximum
+            value = self.rng.choice((low, high, self.rng.uniform(low, high), low + 1))
+            return int(value) if parameter.type == "integer" else value
+        if parameter.format in {"date", "date-time"}:
+            clock = datetime.fromisoformat(self.stage.application.clock)
+            day = clock + timedelta(days=self.rng.choice((-400, -30, -1, 0, 1, 30, 400)))
+            return day.date().isoformat() if parameter.format == "date" else day.isoformat()
+        if parameter.generate is not None:
+            return self.stage.engine.generate(parameter.generate, self.rng)
+        return "x" * max(1, parameter.minLength or 1)
+
+
+def _pattern(message: str) -> re.Pattern[str]:
+    """Return what matches every rendering of a message, so that steps of one code differ."""
+    parts = re.split(r"\{\w+(?:!r)?\}", message)
+    literal = (re.escape(part.replace("{{", "{").replace("}}", "}")) for part in parts)
+    return re.compile(".*".join(literal), re.DOTALL)
