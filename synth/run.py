@@ -99,11 +99,12 @@ class Run:
             return
         try:
             old = orjson.loads(file.read_bytes())
-            same, old_config = old["fingerprint"] == self.fingerprint, old["config"]
+            same, old_config = old["fingerprint"] == self.fingerprint, dict(old["config"])
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise BadRow(f"not a run's configuration: {error!r}", where=str(file)) from error
         if not same:
-            differences = [d for d in changes(old_config, new["config"]) if d[:6] != "train."]
+            wanted = self.config.model_dump(mode="json")
+            differences = [d for d in changes(old_config, wanted) if d[:6] != "train."]
             raise BadInput(
                 "this run was started with another configuration: " + "; ".join(differences),
                 where=str(self.path),

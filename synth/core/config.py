@@ -87,11 +87,38 @@ class Generate(Frozen):
     """Share of episodes on live MCP servers that were crawled."""
 
 
+class Sft(Frozen):
+    """Supervised fine-tuning. The reports give no settings for K2; these suit a small model."""
+
+    tokens: int = Field(default=20_000, ge=1)
+    """Most tokens computed in all; a prompt that rows share is computed once."""
+    lr: float = Field(default=3e-4, gt=0)
+    epochs: int = Field(default=3, ge=1)
+
+
+class Rl(Frozen):
+    """Reinforcement learning with the sequence-level objective of K1.5 and K2."""
+
+    iterations: int = Field(default=4, ge=1)
+    tasks: int = Field(default=4, ge=1)
+    """Tasks of one iteration."""
+    k: int = Field(default=4, ge=2)
+    """Episodes of each task."""
+    tau: float = Field(default=0.1, gt=0)
+    lr: float = Field(default=1e-5, gt=0)
+    inner_steps: int = Field(default=2, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+
+
 class Train(Frozen):
-    """What the trainers do by default."""
+    """What the trainers do."""
 
     model: str = "smollm2"
-    """Name to fetch, Hugging Face folder, `.gguf` file, or `tiny`."""
+    """Name to fetch, Hugging Face folder, `.gguf` file, or `tiny` (made from nothing)."""
+    episodes: int = Field(default=16, ge=1)
+    """Episodes of an evaluation."""
+    sft: Sft = Sft()
+    rl: Rl = Rl()
 
 
 class Config(Frozen):

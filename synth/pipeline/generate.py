@@ -77,6 +77,8 @@ class Generation:
         self.make_agent, self.make_user = players
         self.concurrency, self.on_progress = concurrency, on_progress
         self.progress = Progress()
+        self.used = 0
+        """Places of the plan that the goal needed."""
         self._idle: dict[str, list[Environment]] = {}
 
     async def until(self, goal: Goal) -> Progress:
@@ -97,7 +99,8 @@ class Generation:
                 for episode in await _all(self._finish(planned) for planned in window):
                     self._count(episode, goal)
                 index += len(window)
-            self.progress.not_needed = max(0, len(self.run.plan) - index)
+            self.used = self._used(goal, index)
+            self.progress.not_needed = len(self.run.plan) - self.used
         finally:
             await self._close()
         return self.progress
@@ -106,6 +109,17 @@ class Generation:
         if goal.accept is not None:
             return self.progress.accepted >= goal.accept
         return goal.episodes is None or index >= goal.episodes
+
+    def _used(self, goal: Goal, index: int) -> int:
+        """Return how many places there are up to the last accepted episode that was wanted."""
+        if goal.accept is None:
+            return index
+        passed = [
+            planned.index
+            for planned in self.run.plan[:index]
+            if self.run.episodes[planned.episode].verdict.passed
+        ]
+        return passed[goal.accept - 1] + 1
 
     async def _place(self, index: int) -> Planned:
         """Return place `index` of the plan: read from the run, or made now and written."""

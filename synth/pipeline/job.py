@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from simulators.users.model import ModelUser
 
+from simulators.users.model import ModelUser
 from simulators.users.scripted import ScriptedUser
 from synth.core.config import Config, ModelConfig
 from synth.core.jsonl import write_atomic
@@ -54,7 +54,7 @@ async def generate(
     Returns:
         The report.
     """
-    worlds = await open_worlds(config, workspace)
+    worlds = open_worlds(config, workspace)
     models: list[Any] = []
     try:
         players = (_agent_player(config, models), _user_player(config, models))

@@ -1,14 +1,47 @@
-"""Opens the worlds a configuration asks for."""
+"""Opens the worlds a configuration asks for: applications, and live servers that were crawled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from simulators.sql.world import SqlWorld
+import orjson
 
+from simulators.live.files import FileWorld
+from simulators.live.memory import MemoryWorld
 from simulators.sql.engine import Engine
 from simulators.sql.load import applications, load_application
+from simulators.sql.world import SqlWorld
+from synth.core.config import Config
+from synth.core.errors import BadConfig
 from synth.core.protocols import World
+from synth.core.store import Workspace
+from tool_registry.browse import specs
+
+LIVE: tuple[type[FileWorld] | type[MemoryWorld], ...] = (FileWorld, MemoryWorld)
+
+
+def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
+    """Return the worlds of a generation, by name.
+
+    Raises:
+        UnknownName: no such application; close names are suggested.
+        BadApplication: a file is wrong.
+        BadConfig: live episodes are wanted and no server for them was crawled.
+    """
+    worlds = open_applications(config.generate.applications)
+    if config.generate.live_share > 0:
+        live = open_live(workspace)
+        if not live:
+            packages = " ".join(world.package for world in LIVE)
+            raise BadConfig(
+                "generate.live_share is set, but no server for live episodes was crawled",
+                where=str(workspace),
+                remedy=f"toolloom crawl {packages}",
+            )
+        worlds |= live
+    return worlds
 
 
 def open_applications(names: Iterable[str] = ()) -> dict[str, World]:
@@ -26,3 +59,43 @@ def open_applications(names: Iterable[str] = ()) -> dict[str, World]:
         world = SqlWorld(Engine(load_application(name)))
         worlds[world.name] = world
     return worlds
+
+
+def open_live(workspace: Path) -> dict[str, World]:
+    """Return a world for each crawled server that episodes can be played on."""
+    store = Workspace(workspace)
+    if not store.database.exists():
+        return {}
+    with store.read() as con:
+        rows = con.execute(
+            "SELECT server, argv FROM last_crawls WHERE outcome = 'ok' AND list_contains(?, server)",
+            [[world.package for world in LIVE]],
+        ).fetchall()
+    commands: dict[str, list[str]] = {server: orjson.loads(argv) for server, argv in rows}
+    worlds: dict[str, World] = {}
+    for kind in LIVE:
+        argv = commands.get(kind.package)
+        if argv is None or not all(Path(part).exists() for part in argv if part.startswith("/")):
+            continue
+        worlds[kind.name] = kind(
+            argv, specs(store, server=kind.package), readable=_installed(argv, store)
+        )
+    return worlds
+
+
+def _installed(argv: list[str], store: Workspace) -> tuple[Path, ...]:
+    """Return the folders of the workspace in which a server's program lies."""
+    servers = store.cache / "servers"
+    inside = [
+        Path(part).relative_to(servers) for part in argv if Path(part).is_relative_to(servers)
+    ]
+    return tuple({servers.joinpath(*path.parts[:2]) for path in inside})
+
+
+def registered(worlds: dict[str, World]) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Return what the registry is told of applications: document and dependency graph."""
+    return [
+        (world.engine.application, world.edges())
+        for world in worlds.values()
+        if isinstance(world, SqlWorld)
+    ]

@@ -1,0 +1,162 @@
+"""What things cost here: medians of repeated runs, next to the physical limit in the same run.
+
+    make bench                    the whole table (about a minute on 2 cores)
+    python bench/bench.py engine generation command training
+
+This is no timed test: nothing fails when a machine is slow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+import apsw
+
+from simulators.sql.engine import Engine
+from simulators.sql.environment import SqlEnvironment
+from simulators.sql.load import applications, load_application
+from simulators.sql.world import SqlWorld
+from synth.core.canonical import content_key
+from synth.core.config import load_config
+from synth.core.errors import NotSuitable
+from synth.core.seeds import rng
+from synth.core.types import Blueprint, Effect, TaskKind
+from synth.pipeline.generate import Goal
+from synth.pipeline.job import generate
+
+Row = tuple[str, str, str]
+"""What, its figure, what it is to be compared with."""
+
+
+def median_us(work: Callable[[], object], *, repeat: int = 400) -> float:
+    """Return the median wall time of `work` in microseconds, after a warm-up."""
+    for _ in range(20):
+        work()
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return 1e6 * median(times)
+
+
+def engine_rows() -> Iterator[Row]:
+    """Yield the costs of the application engine while it runs solutions of real tasks."""
+    for name in applications():
+        world = SqlWorld(Engine(load_application(name)))
+        environment = world.engine.environment()
+        image = world.engine.image(0)
+        bare = apsw.Connection(":memory:")
+        limit = median_us(lambda con=bare, data=image: con.deserialize("main", data))
+        times = _replayed(world, environment, asyncio.run(_blueprints(world, 60)))
+        yield (
+            f"{name}: reset after an episode ({len(image) // 1024} kB)",
+            f"{median(times['reset']):.0f} µs",
+            f"deserialise alone {limit:.0f} µs",
+        )
+        for what in ("read call", "write call", "diff and hash"):
+            yield f"{name}: {what}", f"{median(times[what]):.0f} µs", f"of {len(times[what])}"
+
+
+async def _blueprints(world: SqlWorld, wanted: int) -> list[Blueprint]:
+    names = [tool.name for tool in world.tools()]
+    found: list[Blueprint] = []
+    for attempt in range(20 * wanted):
+        if len(found) == wanted:
+            break
+        kind = (TaskKind.SINGLE_WRITE, TaskKind.CHAINED_WRITES)[attempt % 2]
+        with suppress(NotSuitable):
+            found.append(await world.blueprint(kind, names, 0, rng("bench", attempt)))
+    return found
+
+
+def _replayed(
+    world: SqlWorld, environment: SqlEnvironment, blueprints: list[Blueprint]
+) -> dict[str, list[float]]:
+    """Run every solution five times; return wall times in microseconds."""
+    times: dict[str, list[float]] = defaultdict(list)
+
+    def timed(what: str, work: Callable[[], object]) -> None:
+        start = time.perf_counter()
+        work()
+        times[what].append(1e6 * (time.perf_counter() - start))
+
+    for blueprint in blueprints * 5:
+        timed("reset", lambda: environment.reset_now(0))
+        for call in blueprint.solution:
+            what = "read call" if call.effect is Effect.READ else "write call"
+            timed(what, lambda call=call: environment.call_now(call.tool, call.arguments))
+        timed("diff and hash", lambda: content_key(environment.diff_now()))
+    return times
+
+
+def generation_rows() -> Iterator[Row]:
+    """Yield accepted offline trajectories per second of one core, gate plays included."""
+    rates, calls = [], 0.0
+    for seed in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            config = load_config(None, [f"seed={seed}"])
+            start = time.process_time()
+            report = asyncio.run(
+                generate(config, Path(folder) / "run", Path(folder), Goal(accept=300))
+            )
+            rates.append(report["accepted"] / (time.process_time() - start))
+            calls = report["accepted_shape"]["calls"]["mean"]
+    yield (
+        f"accepted trajectories a core and second ({calls} calls each)",
+        f"{median(rates):.0f}",
+        "files and registry written",
+    )
+
+
+def command_rows() -> Iterator[Row]:
+    """Yield start-up times."""
+    for label, line in (
+        ("toolloom --help", [sys.executable, "-m", "synth", "--help"]),
+        ("python -c pass (the limit)", [sys.executable, "-c", "pass"]),
+    ):
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - start)
+        yield label, f"{median(times):.2f} s", ""
+
+
+def training_rows() -> Iterator[Row]:
+    """Yield tokens per second of fine-tuning."""
+    from bench_training import rows
+
+    yield from rows()
+
+
+TABLES = {
+    "engine": engine_rows,
+    "generation": generation_rows,
+    "command": command_rows,
+    "training": training_rows,
+}
+
+
+def main() -> None:
+    """Print the wanted tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tables", nargs="*", default=list(TABLES), choices=[*TABLES, []])
+    for table in parser.parse_args().tables:
+        print(f"\n{table}")
+        for what, figure, beside in TABLES[table]():
+            print(f"  {what:<58}{figure:>10}   {beside}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What the training commands and the demo share: models, cases, and results as plain data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from synth.app._show import say
+from synth.core.config import Config
+from synth.core.formats import get_format
+from synth.core.protocols import World
+from synth.core.types import TaskKind
+from synth.pipeline.compose import Composer
+from train.engine import TorchEngine
+from train.evaluate import Case, Evaluation, Table
+from train.models import Loaded, ModelUnavailable, fastest_dtype, fetch, load, tiny
+from train.renderer import Renderer
+from train.sampling import Sampling
+
+EVAL_KINDS = (TaskKind.SINGLE_WRITE, TaskKind.LOOKUP, TaskKind.UNSERVED)
+"""Kinds a small model has a chance with; the report says which were played."""
+
+
+def open_model(name: str, workspace: Path, texts: Iterable[str]) -> tuple[Loaded, str]:
+    """Return a model and how to call it in a report.
+
+    Args:
+        name: name to fetch, Hugging Face folder, `.gguf` file, or `tiny`.
+        workspace: fetched weights are kept in its cache.
+        texts: what the tokenizer of a model made from nothing is trained on.
+
+    Raises:
+        ModelUnavailable: the name cannot be fetched.
+        UnknownName: no such name.
+    """
+    if name == "tiny":
+        return tiny(texts, size="5M"), "tiny: 5M parameters, made from nothing"
+    path = Path(name)
+    if not path.exists():
+        path = fetch(name, workspace / "cache" / "models")
+    return load(path, dtype=fastest_dtype()), name
+
+
+def open_model_or_tiny(name: str, workspace: Path, texts: list[str]) -> tuple[Loaded, str]:
+    """Return the model called `name`, or one made from nothing where it cannot be fetched."""
+    try:
+        return open_model(name, workspace, texts)
+    except ModelUnavailable as error:
+        say(f"  {error}; a model of 5M parameters is made from nothing instead")
+        return open_model("tiny", workspace, texts)
+
+
+class Desk:
+    """A model at work: engine, renderer, and where it plays."""
+
+    def __init__(self, loaded: Loaded, name: str, *, max_tokens: int = 120) -> None:
+        self.name = name
+        self.engine = TorchEngine(loaded)
+        self.renderer = Renderer(loaded.tokenizer, get_format("hermes"))
+        self.table = Table(self.renderer, name=name)
+        self.sampling = Sampling((self.renderer.stop_id,), max_tokens, 0.0)
+
+
+def sample_cases(
+    config: Config, worlds: dict[str, World], count: int, kinds: Sequence[TaskKind] = EVAL_KINDS
+) -> list[Case]:
+    """Return `count` admitted tasks of `worlds`, the same for the same configuration.
+
+    The toolsets are small and the seed differs from that of generation, so that prompts are short
+    and no task was in a dataset.
+    """
+    mix = {kind: config.generate.mix.get(kind, 0.0) for kind in kinds}
+    settings = config.generate.model_copy(update={"mix": mix, "tools": (4, 7), "live_share": 0.0})
+    held_out = config.model_copy(update={"generate": settings, "seed": config.seed + 1_000_003})
+
+    async def draw() -> list[Case]:
+        composer = Composer(held_out, worlds)
+        try:
+            planned = [await composer.planned(index) for index in range(count)]
+        finally:
+            await composer.close()
+        return [Case(p.task, composer.agent(p.world, p.agent), worlds[p.world]) for p in planned]
+
+    return asyncio.run(draw())
+
+
+def as_data(evaluation: Evaluation) -> dict[str, Any]:
+    """Return an evaluation as plain data, its pass rate included."""
+    return {**asdict(evaluation), "pass_rate": evaluation.pass_rate}

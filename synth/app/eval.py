@@ -1,0 +1,50 @@
+"""Play a model in the environments: real tool calls, judged by program.
+
+toolloom eval --application hotel --model smollm2
+toolloom eval --application hotel --model workspace/checkpoints/sft/step-000012
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from synth.app._options import add_config, read_config
+from synth.app._show import bar, show
+from synth.pipeline.worlds import open_applications
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--application", required=True, help="name of an application, or its file")
+    parser.add_argument("--model", help="name, folder or .gguf file (default: train.model)")
+    parser.add_argument("--episodes", type=int, metavar="N", help="default: train.episodes")
+    add_config(parser)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Evaluate, and return the figures."""
+    from synth.app._learning import Desk, as_data, open_model, sample_cases
+    from train.evaluate import evaluate
+
+    config = read_config(arguments)
+    worlds = open_applications([arguments.application])
+    cases = sample_cases(config, worlds, arguments.episodes or config.train.episodes)
+    texts = [case.agent.system + case.task.request for case in cases]
+    loaded, name = open_model(arguments.model or config.train.model, arguments.workspace, texts)
+    desk = Desk(loaded, name)
+    with bar("evaluate") as shown:
+        result = asyncio.run(
+            evaluate(
+                desk.engine,
+                cases,
+                desk.table,
+                sampling=desk.sampling,
+                progress=lambda done, total, _: shown.update(done, total),
+            )
+        )
+    if not arguments.json:
+        show(f"{name} on {result.application}: {result.passed} of {result.n} passed")
+        show("\n".join(f"  {count:>4} {reason}" for reason, count in result.by_reason.items()))
+    return {"model": name, **as_data(result)}

@@ -1,0 +1,90 @@
+"""Train a model.
+
+toolloom train sft --dataset workspace/runs/default/dataset/train.jsonl
+toolloom train rl --application hotel --model workspace/checkpoints/sft/...
+Settings are in [train] of the configuration; an interrupted run goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from synth.app._options import add_config, read_config
+from synth.app._show import bar, show
+from synth.core.config import Config
+from synth.core.errors import BadInput
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("method", choices=["sft", "rl"])
+    parser.add_argument("--dataset", type=Path, metavar="FILE", help="sft: an exported train.jsonl")
+    parser.add_argument("--application", help="rl: name of an application, or its file")
+    parser.add_argument("--model", help="name, folder or .gguf file (default: train.model)")
+    parser.add_argument("--run", metavar="NAME", help="folder under checkpoints/ (default: METHOD)")
+    add_config(parser)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Train, and return the figures."""
+    config = read_config(arguments)
+    folder = arguments.workspace / "checkpoints" / (arguments.run or arguments.method)
+    result = (_sft if arguments.method == "sft" else _rl)(arguments, config, folder)
+    if not arguments.json:
+        show("\n".join(f"{key:<14}{value}" for key, value in result.items() if key != "history"))
+    return result
+
+
+def _sft(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[str, Any]:
+    from synth.app._learning import Desk, open_model
+    from train.data import prepare, read_conversations
+    from train.sft import SftConfig, train_sft
+
+    if arguments.dataset is None:
+        raise BadInput("sft needs --dataset", remedy="toolloom export writes one")
+    conversations = read_conversations(arguments.dataset)
+    texts = (str(m["content"]) for c in conversations for m in c.messages if m.get("content"))
+    loaded, name = open_model(arguments.model or config.train.model, arguments.workspace, texts)
+    desk = Desk(loaded, name)
+    settings = config.train.sft
+    with bar("sft") as shown:
+        result = train_sft(
+            desk.engine,
+            prepare(conversations, desk.renderer),
+            SftConfig(
+                budget=settings.tokens, lr=settings.lr, epochs=settings.epochs, seed=config.seed
+            ),
+            folder,
+            progress=lambda step, total, m: shown.update(step, total, f"loss {m['loss']:.3f}"),
+        )
+    return {"model": name, **asdict(result), "checkpoint": str(result.checkpoint)}
+
+
+def _rl(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[str, Any]:
+    from synth.app._learning import Desk, open_model, sample_cases
+    from synth.pipeline.worlds import open_applications
+    from train.rl import EpisodeRollouts, RlConfig, train_rl
+
+    if arguments.application is None:
+        raise BadInput("rl needs --application", remedy="for instance --application hotel")
+    cases = sample_cases(config, open_applications([arguments.application]), 64)
+    texts = [case.agent.system + case.task.request for case in cases]
+    loaded, name = open_model(arguments.model or config.train.model, arguments.workspace, texts)
+    desk = Desk(loaded, name)
+    settings = RlConfig(**config.train.rl.model_dump(), seed=config.seed)
+    with bar("rl") as shown:
+        result = asyncio.run(
+            train_rl(
+                desk.engine,
+                EpisodeRollouts(cases, desk.table, desk.sampling),
+                settings,
+                folder,
+                progress=lambda step, total, m: shown.update(step, total, f"reward {m['reward']}"),
+            )
+        )
+    checkpoint = desk.engine.save_weights(folder / "final")
+    return {"model": name, **asdict(result), "checkpoint": str(checkpoint)}
