@@ -111,7 +111,9 @@ def spoil(task: Task, mistake: str, rng: random.Random) -> Plan:
     decoys = task.blueprint.decoys
     match mistake:
         case "wrong_entity" | "wrongful_compliance":
-            return replace(right, calls=decoys[mistake], claims=True)
+            # Who read the wrong row tells its values.
+            outputs = tuple(map(_wrong, right.outputs))
+            return replace(right, calls=decoys[mistake], outputs=outputs, claims=True)
         case "superfluous_write":
             return replace(right, calls=decoys["over_write"])
         case "dropped_call":
@@ -189,4 +191,5 @@ def _other(output: OutputValue) -> Scalar:
         return day.isoformat()[: len(text)]
     if any(c.isdigit() for c in text):
         return "".join(str((int(c) + 1) % 10) if c.isdecimal() else c for c in text)
-    return "unknown" if len(text) < 3 else text[::-1].strip().capitalize()
+    turned = text[::-1].strip().capitalize()
+    return "unknown" if len(text) < 3 or turned.casefold() == text.casefold() else turned

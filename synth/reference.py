@@ -76,7 +76,7 @@ class ReferenceAgent:
 
     def _play(self) -> _Script:
         missing = list(self._task.blueprint.withheld)
-        asked_for_consent = False
+        asked_for_consent = changed = False
         reason: str | None = None
         groups = [list(g) for _, g in groupby(self._plan.calls, key=lambda call: call.group)]
         for number, group in enumerate(groups):
@@ -89,7 +89,8 @@ class ReferenceAgent:
                 messages = yield self._text(self._consent(writes, first=not asked_for_consent))
                 asked_for_consent = True
                 if _declines(messages[-1]):
-                    yield from self._end(self._say("declined"))
+                    yield from self._end(self._report(None) if changed else self._say("declined"))
+            changed = changed or bool(writes)
             reason = yield from self._call(group)
             if reason is not None and not self._plan.persists:
                 break
@@ -146,41 +147,47 @@ class ReferenceAgent:
             calls.append(ToolCall(id=f"call_{self._calls}", name=call.tool, arguments=text))
         return Message(role="assistant", content=None, tool_calls=tuple(calls))
 
+    def _clauses(self) -> list[str]:
+        return [_yours(voices.wish(clause)) for clause in self._task.blueprint.clauses]
+
     def _consent(self, writes: list[PlannedCall], *, first: bool) -> str:
         if first:
-            clauses = _listed([_yours(clause) for clause in self._task.blueprint.clauses])
+            clauses = _listed(self._clauses())
             return self._say("confirm", clauses=clauses, Clauses=_capital(clauses))
         return self._say("confirm_next", action=_listed([_action(call) for call in writes]))
 
     def _report(self, reason: str | None) -> str:
         """Return the final message: a sentence a goal."""
         blueprint = self._task.blueprint
-        clauses = [_yours(clause) for clause in blueprint.clauses]
+        clauses = self._clauses()
         wish = _listed(clauses)
         refuses = blueprint.kind in REFUSALS
         if refuses and not self._plan.claims:
             return self._refusal(wish)
         if reason is not None and not refuses:
             return self._say("failed", clause=wish, reason=_sentence(reason))
-        outputs = list(self._plan.outputs)
+        runs = [list(run) for _, run in groupby(self._plan.outputs, key=lambda o: o.label)]
+        each = len(runs) == sum(map(_is_question, clauses))
         sentences: list[str] = []
-        questions = sum(map(_is_question, clauses))
         for clause in clauses:
             if not _is_question(clause):
                 sentences.append(self._say("done", clause=clause, Clause=_capital(clause)))
-                continue
-            questions -= 1
-            mine = outputs[:1] if questions else outputs
-            outputs = outputs[len(mine) :]
-            told = " ".join(map(self._tell, mine))
-            rest = clause.partition(" ")[2]
-            sentences.append(self._say("told", clause=clause, rest=rest, outputs=told))
-        if outputs:
-            sentences.append(self._say("outputs", outputs=" ".join(map(self._tell, outputs))))
+            elif each:
+                sentences.append(self._told(clause, self._tell(runs.pop(0)), sentences))
+        if runs:
+            told = self._tell([output for run in runs for output in run])
+            sentences.append(self._say("outputs", outputs=told))
         text = sentences[0]
         for sentence in sentences[1:]:
             text = self._say("both", first=text, second=sentence)
         return text
+
+    def _told(self, clause: str, outputs: str, before: Sequence[str]) -> str:
+        """Answer one question, without opening two sentences alike."""
+        rest = clause.partition(" ")[2]
+        openings = {sentence[:12] for sentence in before}
+        text = self._say("told", clause=clause, rest=rest, outputs=outputs)
+        return outputs if text[:12] in openings else text
 
     def _refusal(self, wish: str) -> str:
         blueprint = self._task.blueprint
@@ -193,11 +200,22 @@ class ReferenceAgent:
             text += " " + self._say("handed_over")
         return text
 
-    def _tell(self, output: OutputValue) -> str:
-        label = _yours(output.label)
-        the = label if label.startswith(("the ", "your ")) else f"the {label}"
-        spoken = say_value(output, iso_dates=self._iso_dates)
-        return self._say("output", the=the, The=_capital(the), Label=_capital(label), spoken=spoken)
+    def _tell(self, outputs: Sequence[OutputValue]) -> str:
+        """Tell values, those of one name together."""
+        by_label: dict[str, list[str]] = {}
+        for output in outputs:
+            spoken = say_value(output, iso_dates=self._iso_dates)
+            by_label.setdefault(_yours(output.label), []).append(spoken)
+        sentences = []
+        for label, values in by_label.items():
+            the = label if label.startswith(("the ", "your ")) else f"the {label}"
+            spoken = _listed(values)
+            sentences.append(
+                self._say(
+                    "output", the=the, The=_capital(the), Label=_capital(label), spoken=spoken
+                )
+            )
+        return " ".join(sentences)
 
 
 # --- words that need no agent ----------------------------------------------------------------

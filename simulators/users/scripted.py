@@ -115,7 +115,9 @@ class ScriptedUser:
         if fact is not None:
             return voices.state(speaker, fact, self._rng, "correct")
         if _other_values(heard, [*view.clauses, *(f.spoken for f in view.facts)]):
-            return speaker.say("want", self._rng, clause=" and ".join(view.clauses))
+            return speaker.say(
+                "want", self._rng, clause=" and ".join(map(voices.wish, view.clauses))
+            )
         return None
 
     def _close(self, heard: str, speaker: voices.Voice) -> Turn:
@@ -224,9 +226,14 @@ _AMOUNT = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?) ([a-z]{3,})", re.I)
 
 def _wrong_fact(heard: str, facts: Sequence[Fact]) -> Fact | None:
     """Return a fact that the agent has wrong: another value stands beside its label."""
-    return next(
-        (f for f in facts if not all(_agrees(value, f) for value in _beside(heard, f.label))), None
-    )
+    for fact in facts:
+        # Two payees have two IBANs: a value is wrong if it is that of none of them.
+        head = fact.label.split(" of ")[0]
+        alike = [other for other in facts if other.label.split(" of ")[0] == head]
+        for value in _beside(heard, fact.label):
+            if not any(_agrees(value, other) for other in alike):
+                return fact
+    return None
 
 
 def _beside(heard: str, label: str) -> Iterator[str]:

@@ -211,6 +211,18 @@ def state(speaker: Voice, fact: Fact, rng: random.Random, symbol: str = "fact") 
     return speaker.say(symbol, rng, **fact_fields(fact))
 
 
+_QUESTION_CLAUSE = re.compile(
+    r"(?:(?:at|by|for|from|how|in|on|since|to|until|with) )?"
+    r"(?:what|which|when|where|who|whom|whose|why|how|whether|if)\b",
+    re.I,
+)
+
+
+def wish(clause: str) -> str:
+    """Return a clause as it follows "I would like to": a bare question gets its "know"."""
+    return f"know {clause}" if _QUESTION_CLAUSE.match(clause) else clause
+
+
 def opening(
     persona: Persona, clauses: Sequence[str], facts: Sequence[Fact], rng: random.Random
 ) -> str:
@@ -218,7 +230,7 @@ def opening(
 
     Args:
         persona: gives voice and language.
-        clauses: what is wanted, each as it follows "I would like to".
+        clauses: what is wanted, each as it follows "I would like to" (see `wish`).
         facts: stated one by one; each `spoken` occurs verbatim.
         rng: the only source of chance.
 
@@ -227,7 +239,7 @@ def opening(
     """
     speaker = voice(persona.voice, persona.language)
     wants: list[str] = []
-    rest = list(clauses)
+    rest = [wish(clause) for clause in clauses]
     while rest:
         # Two wishes in one sentence now and then; three would not be understood.
         count = 2 if len(rest) > 1 and rng.random() < 0.5 else 1

@@ -48,28 +48,34 @@ class Evidence:
                 self.user.append(content)
         self.calls = len(trajectory.steps)
 
-    def before(self, index: int) -> Iterator[str]:
-        """Yield what was read before message `index`, the latest first."""
+    def before(self, index: int, *, prompt: bool = True) -> Iterator[str]:
+        """Yield what was read before message `index`, the latest first.
+
+        Args:
+            index: of a message.
+            prompt: whether the system prompt counts. Its figures are no answer to anything.
+        """
         for at, text in reversed(self.sources):
-            if at < index:
+            if at < index and (prompt or at > 0):
                 yield text
 
-    def holds(self, value: str, index: int) -> bool:
+    def holds(self, value: str, index: int, *, prompt: bool = True) -> bool:
         """Return whether a value stands, as a whole token, in what was read before `index`."""
+        texts = list(self.before(index, prompt=prompt))
         escaped = orjson.dumps(value)[1:-1].decode()
-        for text in self.before(index):
+        for text in texts:
             if at_token(text, value) or (escaped != value and at_token(text, escaped)):
                 return True
         folded = value.casefold()
-        return any(at_token(text.casefold(), folded) for text in self.before(index))
+        return any(at_token(text.casefold(), folded) for text in texts)
 
-    def composed(self, value: str, index: int) -> bool:
+    def composed(self, value: str, index: int, *, prompt: bool = True) -> bool:
         """Return whether every run of letters or digits of a value was read before `index`.
 
         For values that an agent may put together: `report_2026.txt`, a serial number with the
         spaces left out. A run of digits still has to be a whole token.
         """
-        return all(self.holds(run, index) for run in _RUNS.findall(value))
+        return all(self.holds(run, index, prompt=prompt) for run in _RUNS.findall(value))
 
     @cached_property
     def results(self) -> list[Any]:

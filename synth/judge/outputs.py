@@ -111,13 +111,13 @@ class Telling:
     def _known(self, output: OutputValue, index: int) -> bool:
         """Return whether something read before message `index` holds the value."""
         value = output.value
-        if any(self._evidence.holds(form, index) for form in _forms(output)):
+        if any(self._evidence.holds(form, index, prompt=False) for form in _forms(output)):
             return True
         if kind_of(output) == "text":
-            return self._evidence.composed(str(value), index)
+            return self._evidence.composed(str(value), index, prompt=False)
         return any(
             tells(found, output)
-            for text in self._evidence.before(index)
+            for text in self._evidence.before(index, prompt=False)
             for found in self._found(text, kind_of(output))
         )
 

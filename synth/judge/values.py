@@ -249,7 +249,7 @@ def tells(found: Found, output: OutputValue) -> bool:
         return value == clock(str(output.value))
     if kind == "money":
         same = value[0] is None or output.currency in (None, value[0])
-        return same and bool(value[1] == Decimal(str(output.value)))
+        return same and value[1:] == (Decimal(str(output.value)),)
     return _equal(value[0], output)
 
 
