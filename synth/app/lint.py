@@ -1,5 +1,7 @@
-"""Prove an application sound: every statement prepares, every write can succeed and be refused,
-every goal can be reached from what a user knows.
+"""Prove an application sound.
+
+Every statement prepares, every write can succeed and be refused, every goal can be reached from
+what a user knows.
 
 toolloom lint hotel          an installed application
 toolloom lint my_app.yaml    a file

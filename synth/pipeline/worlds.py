@@ -68,7 +68,8 @@ def open_live(workspace: Path) -> dict[str, World]:
         return {}
     with store.read() as con:
         rows = con.execute(
-            "SELECT server, argv FROM last_crawls WHERE outcome = 'ok' AND list_contains(?, server)",
+            "SELECT server, argv FROM last_crawls "
+            "WHERE outcome = 'ok' AND list_contains(?, server)",
             [[world.package for world in LIVE]],
         ).fetchall()
     commands: dict[str, list[str]] = {server: orjson.loads(argv) for server, argv in rows}
@@ -77,18 +78,17 @@ def open_live(workspace: Path) -> dict[str, World]:
         argv = commands.get(kind.package)
         if argv is None or not all(Path(part).exists() for part in argv if part.startswith("/")):
             continue
-        worlds[kind.name] = kind(
-            argv, specs(store, server=kind.package), readable=_installed(argv, store)
-        )
+        tools = specs(store, server=kind.package)
+        world: World = kind(argv, tools, readable=_installed(argv, store))
+        worlds[world.name] = world
     return worlds
 
 
 def _installed(argv: list[str], store: Workspace) -> tuple[Path, ...]:
     """Return the folders of the workspace in which a server's program lies."""
     servers = store.cache / "servers"
-    inside = [
-        Path(part).relative_to(servers) for part in argv if Path(part).is_relative_to(servers)
-    ]
+    parts = [Path(part) for part in argv]
+    inside = [part.relative_to(servers) for part in parts if part.is_relative_to(servers)]
     return tuple({servers.joinpath(*path.parts[:2]) for path in inside})
 
 
