@@ -69,13 +69,25 @@ class Edge:
 class World(Protocol):
     """One application or live server: gives environments, and goals sampled on their states."""
 
-    name: str
-    category: str
-    real: bool
-    handoff: str | None
-    """The tool for requests that are forbidden or that no tool serves, if there is one."""
-    clock: str | None
-    """The environment's own time (`2026-03-02T09:00:00`); None where the clock is real."""
+    @property
+    def name(self) -> str:
+        """Return the name that tasks and rows refer to."""
+
+    @property
+    def category(self) -> str:
+        """Return the category of its tools."""
+
+    @property
+    def real(self) -> bool:
+        """Say whether its tools run on a real server."""
+
+    @property
+    def handoff(self) -> str | None:
+        """Return the tool for requests that are forbidden or that no tool serves, if any."""
+
+    @property
+    def clock(self) -> str | None:
+        """Return the environment's own time (`2026-03-02T09:00:00`); None if it is real."""
 
     def tools(self) -> tuple[ToolSpec, ...]:
         """Return every tool of the world."""
