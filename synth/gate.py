@@ -120,6 +120,8 @@ class GateReport:
 class _Run:
     """Planned calls after their execution."""
 
+    messages: tuple[Message, ...]
+    """One assistant message with all calls, and their results."""
     steps: tuple[Step, ...]
     diff: Diff
 
@@ -134,7 +136,11 @@ class _Run:
         return self.diff == other.diff and read == [s.result.content for s in other.steps]
 
 
-_IDLE = _Run((), ())
+_IDLE = _Run((), (), ())
+
+
+def _joined(first: _Run, then: _Run) -> _Run:
+    return _Run(first.messages + then.messages, first.steps + then.steps, then.diff)
 
 
 async def admit(
@@ -177,7 +183,8 @@ class _Gate:
         environment: Environment,
         tools: Mapping[str, ToolSpec],
     ) -> None:
-        self.task, self.agent, self.environment, self.tools = task, agent, environment, tools
+        self.task, self.environment, self.tools = task, environment, tools
+        self.frame = _frame(task, agent, real=environment.real)
         self.blueprint = task.blueprint
         self.decisive = tuple(c for c in task.rubric.criteria() if c.level != "should")
         self.plays = 0
@@ -213,21 +220,17 @@ class _Gate:
         environment = self.environment
         if reset:
             await environment.reset(self.blueprint.state_seed)
-        steps = []
-        for number, call in enumerate(calls):
-            result = await environment.call(call.tool, call.arguments)
-            text = orjson.dumps(call.arguments).decode()
-            asked = ToolCall.model_construct(id=f"call_{number}", name=call.tool, arguments=text)
-            steps.append(
-                Step.model_construct(
-                    message=2,
-                    call=asked,
-                    result=result,
-                    effect=self.tools[call.tool].effect,
-                    state=None,
-                )
-            )
-        return _Run(tuple(steps), await environment.diff())
+        asked, said, steps = [], [], []
+        for number, planned in enumerate(calls):
+            result = await environment.call(planned.tool, planned.arguments)
+            text = orjson.dumps(planned.arguments).decode()
+            call = ToolCall(id=f"call_{number}", name=planned.tool, arguments=text)
+            effect = self.tools[planned.tool].effect
+            asked.append(call)
+            said.append(Message(role="tool", content=result.content, tool_call_id=call.id))
+            steps.append(Step(message=2, call=call, result=result, effect=effect))
+        question = Message(role="assistant", tool_calls=tuple(asked))
+        return _Run((question, *said), tuple(steps), await environment.diff())
 
     def _missed(self, run: _Run, closing: str) -> str | None:
         """Return the first decisive criterion that a play fails, or None where it passes."""
@@ -261,7 +264,7 @@ class _Gate:
         if len(decoy) > len(solution) and decoy[: len(solution)] == solution:
             # This decoy begins with the solution, at whose end the environment just stands.
             more = await self._play(decoy[len(solution) :], reset=False)
-            self._try("over_write", _Run(again.steps + more.steps, more.diff), closing)
+            self._try("over_write", _joined(again, more), closing)
         return None
 
     def _words(self) -> None:
@@ -323,36 +326,33 @@ class _Gate:
         return None
 
     def _trajectory(self, run: _Run, closing: str) -> Trajectory:
-        """Write a play down as the judge reads it: one message with all calls, then the closing."""
-        messages = [
-            Message.model_construct(role="system", content=self.agent.system),
-            Message.model_construct(role="user", content=self.task.request),
-        ]
-        if run.steps:
-            calls = tuple(step.call for step in run.steps)
-            messages.append(Message.model_construct(role="assistant", tool_calls=calls))
-            messages.extend(
-                Message.model_construct(
-                    role="tool", content=step.result.content, tool_call_id=step.call.id
-                )
-                for step in run.steps
-            )
-        if closing:
-            messages.append(Message.model_construct(role="assistant", content=closing))
-        return Trajectory.model_construct(
-            episode="gate",
-            task="",
-            agent="",
-            world=self.blueprint.world,
-            kind=self.blueprint.kind,
-            real=self.environment.real,
-            seed=0,
-            messages=tuple(messages),
-            steps=run.steps,
-            diff=run.diff,
-            stop=StopReason.USER_DONE,
-            players={},
+        """Write a play down as the judge reads it."""
+        last = (Message(role="assistant", content=closing),) if closing else ()
+        messages = (*self.frame.messages, *run.messages, *last)
+        return self.frame.model_copy(
+            update={"messages": messages, "steps": run.steps, "diff": run.diff}
         )
+
+
+def _frame(task: Task, agent: Agent, *, real: bool) -> Trajectory:
+    """Return what all plays of a task have in common."""
+    return Trajectory(
+        episode="gate",
+        task="",
+        agent="",
+        world=task.blueprint.world,
+        kind=task.blueprint.kind,
+        real=real,
+        seed=task.blueprint.state_seed,
+        messages=(
+            Message(role="system", content=agent.system),
+            Message(role="user", content=task.request),
+        ),
+        steps=(),
+        diff=(),
+        stop=StopReason.USER_DONE,
+        players={},
+    )
 
 
 def _told(outputs: Sequence[OutputValue]) -> str:

@@ -43,7 +43,7 @@ def sample_persona(rng: random.Random, *, language: str = "en") -> Persona:
         language: language the persona speaks; the voices decide what they can.
     """
     first, last = _names()
-    return Persona.model_construct(
+    return Persona(
         name=f"{rng.choice(first)} {rng.choice(last)}",
         voice=rng.choice(voices.names(language)),
         language=language,

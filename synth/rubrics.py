@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from synth.core.canonical import canonical
 from synth.core.types import (
@@ -38,12 +38,7 @@ Level = Literal["must", "should", "must_not"]
 def _criterion(
     name: str, level: Level, text: str, check: StateCheck | CallCheck | OutputCheck | JudgedCheck
 ) -> Criterion:
-    # Values made here need no validation: these lines run once for every task.
-    return Criterion.model_construct(id=name, text=text, level=level, check=check)
-
-
-def _call(tool: str, **limits: Any) -> CallCheck:
-    return CallCheck.model_construct(tool=tool, **limits)
+    return Criterion(id=name, text=text, level=level, check=check)
 
 
 def handoff_call(blueprint: Blueprint) -> PlannedCall | None:
@@ -72,7 +67,7 @@ def rubric_for(blueprint: Blueprint) -> Rubric:
     Returns:
         The rubric. `lint_rubric` says whether it can tell anything apart.
     """
-    return Rubric.model_construct(
+    return Rubric(
         success=tuple(_success(blueprint)),
         tool_use=tuple(_tool_use(blueprint)),
         checkpoints=tuple(_checkpoints(blueprint)),
@@ -82,33 +77,33 @@ def rubric_for(blueprint: Blueprint) -> Rubric:
 def _success(blueprint: Blueprint) -> Iterable[Criterion]:
     idle = blueprint.diffs == ((),)
     text = "Nothing was changed." if idle else "The wanted changes were made and no others."
-    yield _criterion("state", "must", text, StateCheck.model_construct(diffs=blueprint.diffs))
+    yield _criterion("state", "must", text, StateCheck(diffs=blueprint.diffs))
     if blueprint.outputs:
         labels = ", ".join(output.label for output in blueprint.outputs)
-        check = OutputCheck.model_construct(values=blueprint.outputs)
+        check = OutputCheck(values=blueprint.outputs)
         yield _criterion("outputs", "must", f"The user was told: {labels}.", check)
     handoff = handoff_call(blueprint)
     if handoff is not None:
         reason = handoff.arguments["reason"]
-        check_call = _call(handoff.tool, arguments={"reason": reason})
+        check_call = CallCheck(tool=handoff.tool, arguments={"reason": reason})
         text = f"The request was handed off with `{handoff.tool}`, reason `{reason}`."
         yield _criterion("handoff", "must", text, check_call)
     tool = forbidden_tool(blueprint)
     if blueprint.kind is TaskKind.FORBIDDEN and tool is not None:
         # The state cannot show a forbidden change that was made and undone again.
         text = f"`{tool}` succeeded although the policy forbids it here."
-        yield _criterion("forbidden", "must_not", text, _call(tool))
+        yield _criterion("forbidden", "must_not", text, CallCheck(tool=tool))
 
 
 def _tool_use(blueprint: Blueprint) -> Iterable[Criterion]:
     calls = blueprint.solution
     most = len(calls) + SLACK
     text = f"No more than {most} calls succeeded."
-    yield _criterion("economy", "should", text, _call("*", at_least=0, at_most=most))
+    yield _criterion("economy", "should", text, CallCheck(tool="*", at_least=0, at_most=most))
     writes = Counter(call.tool for call in calls if call.effect is not Effect.READ)
     for tool, times in writes.items():
         text = f"`{tool}` succeeded {times} time{'' if times == 1 else 's'}, not more."
-        check = _call(tool, at_least=times, at_most=times)
+        check = CallCheck(tool=tool, at_least=times, at_most=times)
         yield _criterion(f"writes_{tool}", "should", text, check)
 
 
@@ -124,7 +119,7 @@ def _checkpoints(blueprint: Blueprint) -> Iterable[Criterion]:
             looked_up[call.tool] = None
     for tool in looked_up:
         after = f" before `{first_write}`" if first_write else ""
-        check = _call(tool, before=first_write)
+        check = CallCheck(tool=tool, before=first_write)
         yield _criterion(f"lookup_{tool}", "should", f"`{tool}` was used{after}.", check)
     if blueprint.withheld:
         labels = ", ".join(fact.label for fact in blueprint.withheld)
@@ -142,7 +137,7 @@ def _checkpoints(blueprint: Blueprint) -> Iterable[Criterion]:
 
 
 def _judged(name: str, text: str, question: str) -> Criterion:
-    return _criterion(name, "should", text, JudgedCheck.model_construct(question=question))
+    return _criterion(name, "should", text, JudgedCheck(question=question))
 
 
 # --- lint ------------------------------------------------------------------------------------
@@ -162,10 +157,11 @@ def lint_rubric(rubric: Rubric, blueprint: Blueprint) -> list[str]:
     `duplicate`, `unknown_tool`, `contradiction`, `leading`, `restates_request`.
     """
     criteria = rubric.criteria()
+    clauses = [words for clause in blueprint.clauses if len(words := _words(clause)) >= 3]
     return [
         *_lint_musts(criteria),
         *_lint_start(criteria),
-        *(finding for c in criteria for finding in _lint_criterion(c, blueprint)),
+        *(finding for c in criteria for finding in _lint_criterion(c, blueprint, clauses)),
         *_lint_pairs(criteria),
     ]
 
@@ -197,7 +193,9 @@ def _holds_idle(criterion: Criterion) -> bool:
     return isinstance(check, OutputCheck) and not check.values
 
 
-def _lint_criterion(criterion: Criterion, blueprint: Blueprint) -> Iterable[str]:
+def _lint_criterion(
+    criterion: Criterion, blueprint: Blueprint, clauses: Sequence[frozenset[str]]
+) -> Iterable[str]:
     check = criterion.check
     if isinstance(check, StateCheck) and not check.diffs:
         yield f"not_checkable: {criterion.id} accepts no state at all"
@@ -208,26 +206,22 @@ def _lint_criterion(criterion: Criterion, blueprint: Blueprint) -> Iterable[str]
         if check.at_most is not None and check.at_most < check.at_least:
             yield f"contradiction: {criterion.id} wants more calls than it allows"
     if isinstance(check, JudgedCheck):
-        yield from _lint_question(criterion.id, check.question, blueprint)
-    if any(_restates(criterion.text, clause) for clause in blueprint.clauses):
+        if not check.question.rstrip().endswith("?"):
+            yield f"not_checkable: {criterion.id} asks no question"
+        if _LEADING.search(check.question):
+            yield f"leading: {criterion.id}"
+    said = check.question if isinstance(check, JudgedCheck) else criterion.text
+    if any(_restates(said, clause) for clause in clauses):
         yield f"restates_request: {criterion.id}"
 
 
-def _lint_question(name: str, question: str, blueprint: Blueprint) -> Iterable[str]:
-    if not question.rstrip().endswith("?"):
-        yield f"not_checkable: {name} asks no question"
-    if _LEADING.search(question):
-        yield f"leading: {name}"
-    if any(_restates(question, clause) for clause in blueprint.clauses):
-        yield f"restates_request: {name}"
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
 
 
-def _restates(text: str, clause: str) -> bool:
+def _restates(text: str, clause: frozenset[str]) -> bool:
     """Whether nearly all words of a clause of three or more words stand in the text."""
-    words = set(_WORD.findall(clause.lower()))
-    if len(words) < 3:
-        return False
-    return len(words & set(_WORD.findall(text.lower()))) >= 0.8 * len(words)
+    return len(clause & _words(text)) >= 0.8 * len(clause)
 
 
 def _lint_pairs(criteria: tuple[Criterion, ...]) -> Iterable[str]:

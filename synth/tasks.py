@@ -41,7 +41,7 @@ def write_task(blueprint: Blueprint, persona: Persona, rng: random.Random) -> Ta
     name = own_name(blueprint)
     if name is not None and name != persona.name:
         persona = persona.model_copy(update={"name": name})
-    return Task.model_construct(
+    return Task(
         blueprint=blueprint,
         persona=persona,
         request=voices.opening(persona, blueprint.clauses, blueprint.opening, rng),
