@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ sqrt string_agg substr substring subtype sum total trim trunc typeof unicode unl
 """
 SQLITE_FUNCTIONS = frozenset(_PURE_OF_SQLITE.split())
 
+_SHAPE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 _DATE = "YYYY-MM-DD"
 _TIME = "YYYY-MM-DDTHH:MM:SS"
 
@@ -36,10 +38,8 @@ def _moment(value: Any) -> datetime.datetime:
     """Read a date or a date-time; a date is its midnight."""
     text = value if isinstance(value, str) else repr(value)
     try:
-        if isinstance(value, str) and len(value) in (10, 16, 19) and value.isascii():
-            moment = datetime.datetime.fromisoformat(value)
-            if moment.tzinfo is None:
-                return moment
+        if isinstance(value, str) and _SHAPE.fullmatch(value):
+            return datetime.datetime.fromisoformat(value)
     except ValueError:
         pass
     raise BadValue(f"{text[:40]!r} is not a date ({_DATE}) or date-time ({_TIME})")
@@ -126,17 +126,17 @@ ALLOWED = SQLITE_FUNCTIONS | PURE.keys() | CLOCK
 
 def is_date(text: str) -> bool:
     """Return whether `text` is a date as the functions here take it."""
-    return len(text) == 10 and _reads(text)
+    return "T" not in text and _reads(text)
 
 
 def is_datetime(text: str) -> bool:
     """Return whether `text` is a date-time as the functions here take it."""
-    return len(text) in (16, 19) and text[10:11] == "T" and _reads(text)
+    return "T" in text and _reads(text)
 
 
 def is_time(text: str) -> bool:
     """Return whether `text` is a time of day, `09:00` or `09:00:00`."""
-    return len(text) in (5, 8) and _reads(f"2000-01-01T{text}")
+    return _reads(f"2000-01-01T{text}")
 
 
 def _reads(text: str) -> bool:
@@ -147,7 +147,14 @@ def _reads(text: str) -> bool:
     return True
 
 
+def is_email(text: str) -> bool:
+    """Return whether `text` is plainly an e-mail address: one @, no spaces, a dot after it."""
+    local, _, domain = text.partition("@")
+    return bool(local) and "." in domain.strip(".") and not set(text[len(local) + 1 :]) & {" ", "@"}
+
+
 FORMATS: dict[str, Callable[[str], bool]] = {
+    "email": is_email,
     "date": is_date,
     "date-time": is_datetime,
     "time": is_time,
