@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 
-from synth.core.types import Trajectory
+from synth.core.types import Scalar, Trajectory
 from synth.judge.values import at_token
 
+_WORDS = re.compile(r"[^\W_]{3,}")
 _RUNS = re.compile(r"[^\W\d_]+|\d+")
 QUOTE = 160
 """Characters of a text that evidence quotes at most."""
@@ -78,22 +79,39 @@ class Evidence:
         return all(self.holds(run, index, prompt=prompt) for run in _RUNS.findall(value))
 
     @cached_property
-    def results(self) -> list[Any]:
-        """The results that are JSON, parsed."""
+    def results(self) -> list[tuple[int, Any]]:
+        """The results that are JSON, parsed, with the index of their message."""
         found = []
-        for _, text in self.sources:
-            if text[:1] in "{[":
+        for index, text in self.sources:
+            if index and text[:1] in "{[":
                 try:
-                    found.append(orjson.loads(text))
+                    found.append((index, orjson.loads(text)))
                 except ValueError:
                     continue
         return found
 
+    def named(self, value: Scalar, label: str, index: int) -> bool:
+        """Return whether a result before `index` has the value under a key that fits the label.
+
+        For values so common that they occur by chance: a 0, a yes, a size M. A key fits that
+        shares the beginning of a word: `overdraft_limit` and "overdraft limit of the account".
+        """
+        words = {word[:5] for word in _WORDS.findall(label.lower())}
+        flag = isinstance(value, bool)
+        for at, result in self.results:
+            for key, found in _scalars("", result):
+                equal = found == value and (flag or not isinstance(found, bool))
+                if at < index and equal and words & {w[:5] for w in _WORDS.findall(key.lower())}:
+                    return True
+        return False
+
     def siblings(self, value: str) -> set[str]:
         """Return other texts that results hold under the same key as `value`."""
         by_key: dict[str, set[str]] = {}
-        for result in self.results:
-            _collect(result, by_key)
+        for _, result in self.results:
+            for key, item in _scalars("", result):
+                if isinstance(item, str):
+                    by_key.setdefault(key, set()).add(item)
         found: set[str] = set()
         for texts in by_key.values():
             if value in texts:
@@ -101,13 +119,12 @@ class Evidence:
         return found - {value}
 
 
-def _collect(value: Any, by_key: dict[str, set[str]]) -> None:
+def _scalars(key: str, value: Any) -> Iterator[tuple[str, Scalar]]:
     if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(item, str):
-                by_key.setdefault(key, set()).add(item)
-            else:
-                _collect(item, by_key)
+        for name, item in value.items():
+            yield from _scalars(name, item)
     elif isinstance(value, list):
         for item in value:
-            _collect(item, by_key)
+            yield from _scalars(key, item)
+    else:
+        yield key, value

@@ -32,6 +32,9 @@ MESSAGE_EXTRAS = 8
 """Other values of the type that a sentence and a message may hold."""
 GUESSES = {"number": 2}
 """Values of a type that no source holds which a message may have: an agent may count."""
+UNKNOWN = "told, but nothing the agent had read holds it"
+COMMON = 12
+"""Whole numbers up to this occur in results by chance."""
 Span = tuple[int, int]
 
 
@@ -65,17 +68,17 @@ class Telling:
         return ""
 
     def _missing(self, output: OutputValue) -> str | None:
-        if kind_of(output) == "text" and output.type == "boolean":
-            return yes_or_no(output, self._evidence)
-        if output.value is None:
-            return nothing(output, self._evidence)
+        if output.type == "boolean" or output.value is None:
+            problem = (nothing if output.value is None else yes_or_no)(output, self._evidence)
+            known = problem is None and self._known(output, self._evidence.told[-1][0])
+            return UNKNOWN if problem is None and not known else problem
         reason = "not told"
         for index, text in reversed(self._evidence.told):
             for start, end in self._places(output, text):
                 if not stated(text, start, end):
                     reason = f"not affirmed in {quote(text)!r}"
                 elif not self._known(output, index):
-                    return "told, but nothing the agent had read holds it"
+                    return UNKNOWN
                 else:
                     return self._broad(output, text, (start, end), index)
         return reason
@@ -111,6 +114,8 @@ class Telling:
     def _known(self, output: OutputValue, index: int) -> bool:
         """Return whether something read before message `index` holds the value."""
         value = output.value
+        if _is_common(output) and self._evidence.results:
+            return self._evidence.named(value, output.label, index)
         if any(self._evidence.holds(form, index, prompt=False) for form in _forms(output)):
             return True
         if kind_of(output) == "text":
@@ -307,6 +312,14 @@ def _subjects(values: Sequence[OutputValue]) -> dict[int, tuple[str, ...]]:
 def _named(text: str, words: Sequence[str]) -> list[int]:
     folded = text.casefold()
     return [at for word in words for at in at_token(folded, word)]
+
+
+def _is_common(output: OutputValue) -> bool:
+    """Return whether results hold such a value by chance, so that its name has to fit as well."""
+    value = output.value
+    if isinstance(value, str):
+        return len(value) <= 2
+    return value is None or isinstance(value, bool) or abs(value) <= COMMON
 
 
 # --- forms of a value ------------------------------------------------------------------------

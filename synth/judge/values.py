@@ -259,7 +259,7 @@ def _bare_amount(found: Found, output: OutputValue) -> bool:
     number = found.value[0]
     if not isinstance(number, Decimal) or not exponent or number.as_tuple().exponent != -exponent:
         return False
-    return number * 10**exponent == Decimal(str(output.value))
+    return bool(number.scaleb(exponent) == Decimal(str(output.value)))
 
 
 def _equal(number: object, output: OutputValue) -> bool:
