@@ -1,0 +1,267 @@
+"""What the shipped applications promise of their seeded states, and what their writes keep true."""
+
+import json
+
+import pytest
+
+from simulators.sql.engine import Engine
+from simulators.sql.load import load_application
+
+SEEDS = range(5)
+
+NEVER = {
+    "bank": {
+        "a balance differs from what was booked": (
+            "SELECT 1 FROM accounts a WHERE balance <> opening_balance + coalesce((SELECT sum("
+            "CASE kind WHEN 'credit' THEN amount ELSE -amount END) FROM transactions t "
+            "WHERE t.account_id = a.id AND t.status <> 'refunded'), 0)"
+        ),
+        "an account is overdrawn beyond its limit": (
+            "SELECT 1 FROM accounts WHERE balance < -overdraft_limit"
+        ),
+        "two accounts of a customer share a name": (
+            "SELECT 1 FROM accounts GROUP BY customer_id, name HAVING count(*) > 1"
+        ),
+        "two payees of a customer share a name": (
+            "SELECT 1 FROM payees GROUP BY customer_id, name HAVING count(*) > 1"
+        ),
+        "a standing order pays somebody else's payee": (
+            "SELECT 1 FROM standing_orders s JOIN accounts a ON a.id = s.account_id "
+            "JOIN payees p ON p.id = s.payee_id WHERE p.customer_id <> a.customer_id"
+        ),
+        "an open dispute and its payment disagree": (
+            "SELECT 1 FROM disputes d JOIN transactions t ON t.id = d.transaction_id "
+            "WHERE (d.status = 'open') <> (t.status = 'disputed')"
+        ),
+    },
+    "clinic": {
+        "a doctor sees two patients at a time": (
+            "SELECT 1 FROM slots GROUP BY doctor_id, day, time HAVING count(*) > 1"
+        ),
+        "a slot and its appointment disagree": (
+            "SELECT 1 FROM slots s WHERE (s.status = 'taken') <> EXISTS (SELECT 1 "
+            "FROM appointments a WHERE a.slot_id = s.id AND a.status <> 'cancelled')"
+        ),
+        "a patient is booked twice with one doctor": (
+            "SELECT 1 FROM appointments a JOIN slots s ON s.id = a.slot_id "
+            "WHERE a.status = 'booked' GROUP BY a.patient_id, s.doctor_id HAVING count(*) > 1"
+        ),
+        "an appointment ahead has been attended, or one behind is still booked": (
+            "SELECT 1 FROM appointments a JOIN slots s ON s.id = a.slot_id "
+            "WHERE (s.day >= today()) <> (a.status = 'booked') AND a.status <> 'cancelled'"
+        ),
+        "an invoice is overdue before its day": (
+            "SELECT 1 FROM invoices WHERE status <> 'paid' "
+            "AND (status = 'overdue') <> (due < today())"
+        ),
+        "the clinic works on a weekend": "SELECT 1 FROM slots WHERE weekday(day) > 5",
+        "the calendar of a doctor is longer than a model reads": (
+            "SELECT 1 FROM slots WHERE status = 'free' AND day >= today() "
+            "GROUP BY doctor_id HAVING count(*) > 15"
+        ),
+    },
+    "hotel": {
+        "a type of room is overbooked": (
+            "SELECT 1 FROM bookings b WHERE status IN ('confirmed', 'checked_in') AND "
+            "(SELECT count(*) FROM bookings o WHERE o.room_type_id = b.room_type_id "
+            "AND o.status IN ('confirmed', 'checked_in') AND o.arrival <= b.arrival "
+            "AND o.departure > b.arrival) > (SELECT count(*) FROM rooms r "
+            "WHERE r.room_type_id = b.room_type_id AND r.status = 'in_service')"
+        ),
+        "two guests are in one room": (
+            "SELECT 1 FROM bookings WHERE room_id IS NOT NULL GROUP BY room_id HAVING count(*) > 1"
+        ),
+        "a guest in the house has no room": (
+            "SELECT 1 FROM bookings WHERE (status = 'checked_in') <> (room_id IS NOT NULL)"
+        ),
+        "a guest stays in two rooms at a time": (
+            "SELECT 1 FROM bookings a JOIN bookings b ON b.guest_id = a.guest_id AND b.id > a.id "
+            "WHERE a.status <> 'cancelled' AND b.status <> 'cancelled' "
+            "AND a.arrival < b.departure AND b.arrival < a.departure"
+        ),
+        "a room holds more guests than it can": (
+            "SELECT 1 FROM bookings b JOIN room_types t ON t.id = b.room_type_id "
+            "WHERE b.guests > t.max_guests"
+        ),
+        "a price differs from rate, nights and rate plan": (
+            "SELECT 1 FROM bookings b JOIN room_types t ON t.id = b.room_type_id WHERE b.price <> "
+            "t.rate * b.nights * CASE b.rate_plan WHEN 'saver' THEN 85 ELSE 100 END / 100"
+        ),
+        "a paid charge was never paid": (
+            "SELECT 1 FROM payments p WHERE amount <> (SELECT price FROM bookings WHERE id = "
+            "p.booking_id) + coalesce((SELECT sum(amount) FROM charges h WHERE h.booking_id = "
+            "p.booking_id AND h.status = 'paid'), 0)"
+        ),
+    },
+}
+CASES = [(name, what) for name, promises in NEVER.items() for what in promises]
+_engines = {}
+
+
+def world(name, seed=0):
+    if name not in _engines:
+        _engines[name] = Engine(load_application(name))
+    environment = _engines[name].environment()
+    environment.reset_now(seed)
+    return environment
+
+
+def one(environment, sql, **values):
+    return environment.query(f"{sql} LIMIT 1", values)[0]
+
+
+def done(environment, tool, **arguments):
+    result = environment.call_now(tool, arguments)
+    assert result.ok, result.content
+    return json.loads(result.content)
+
+
+def refused(environment, tool, **arguments):
+    result = environment.call_now(tool, arguments)
+    assert not result.ok
+    return result.error.code
+
+
+@pytest.mark.parametrize(("name", "what"), CASES, ids=[what for _, what in CASES])
+def test_it_never_happens_that(name, what):
+    environment = world(name)
+    for seed in SEEDS:
+        environment.reset_now(seed)
+        assert environment.query(NEVER[name][what], {}) == [], f"seed {seed}"
+
+
+# --- bank ------------------------------------------------------------------------------------
+
+
+def test_a_transfer_lowers_the_balance_by_its_amount_and_is_listed():
+    bank = world("bank")
+    account = one(
+        bank,
+        "SELECT a.id, a.balance, p.id AS payee FROM accounts a JOIN payees p "
+        "ON p.customer_id = a.customer_id WHERE a.status = 'open' AND a.balance > 50000",
+    )
+    sent = done(
+        bank, "send_transfer", account_id=account["id"], payee_id=account["payee"], amount=12345
+    )
+    assert sent["balance_after"] == account["balance"] - 12345
+    listed = done(bank, "list_transactions", account_id=account["id"], since="2026-05-13")
+    assert (sent["id"], 12345) in [(row["id"], row["amount"]) for row in listed["result"]]
+    assert bank.query(NEVER["bank"]["a balance differs from what was booked"], {}) == []
+
+
+def test_a_refunded_fee_returns_to_the_account_and_only_once():
+    bank = world("bank")
+    fee = one(
+        bank,
+        "SELECT t.id, t.amount, a.balance FROM transactions t JOIN accounts a "
+        "ON a.id = t.account_id WHERE t.kind = 'fee' AND t.status = 'booked'",
+    )
+    assert done(bank, "refund_fee", transaction_id=fee["id"])["balance_after"] == (
+        fee["balance"] + fee["amount"]
+    )
+    assert refused(bank, "refund_fee", transaction_id=fee["id"]) == "already_refunded"
+    assert bank.query(NEVER["bank"]["a balance differs from what was booked"], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted", "fee"), [("damaged", True, 1500), ("damaged", False, 0), ("lost", True, 0)]
+)
+def test_only_the_replacement_of_a_damaged_card_costs_something(reason, wanted, fee):
+    bank = world("bank")
+    card = one(
+        bank,
+        "SELECT k.id, a.id AS account, a.balance FROM cards k JOIN accounts a "
+        "ON a.id = k.account_id WHERE k.status = 'active'",
+    )
+    blocked = done(bank, "block_card", card_id=card["id"], reason=reason, order_replacement=wanted)
+    assert (blocked["status"], blocked["replacement_ordered"], blocked["fee"]) == (
+        "blocked",
+        wanted,
+        fee,
+    )
+    assert done(bank, "get_account", account_id=card["account"])["balance"] == card["balance"] - fee
+    assert bank.query(NEVER["bank"]["a balance differs from what was booked"], {}) == []
+
+
+# --- clinic ----------------------------------------------------------------------------------
+
+
+def test_moving_an_appointment_swaps_the_slots():
+    clinic = world("clinic")
+    visit = one(
+        clinic,
+        "SELECT a.id, a.slot_id AS before, f.id AS after FROM appointments a "
+        "JOIN slots s ON s.id = a.slot_id JOIN slots f ON f.doctor_id = s.doctor_id "
+        "WHERE a.status = 'booked' AND f.status = 'free' AND f.day >= today()",
+    )
+    done(clinic, "reschedule_appointment", appointment_id=visit["id"], slot_id=visit["after"])
+    status = {row["id"]: row["status"] for row in clinic.query("SELECT id, status FROM slots", {})}
+    assert (status[visit["before"]], status[visit["after"]]) == ("free", "taken")
+    assert clinic.query(NEVER["clinic"]["a slot and its appointment disagree"], {}) == []
+
+
+def test_a_booked_and_cancelled_appointment_leaves_the_slot_free():
+    clinic = world("clinic")
+    free = one(
+        clinic,
+        "SELECT s.id, p.id AS patient FROM slots s, patients p WHERE s.status = 'free' "
+        "AND s.day > today() AND NOT EXISTS (SELECT 1 FROM appointments a JOIN slots b "
+        "ON b.id = a.slot_id WHERE a.patient_id = p.id AND b.doctor_id = s.doctor_id)",
+    )
+    booking = {"patient_id": free["patient"], "slot_id": free["id"], "kind": "check_up"}
+    booked = done(clinic, "book_appointment", **booking)
+    assert refused(clinic, "book_appointment", **booking) == "slot_taken"
+    done(clinic, "cancel_appointments", appointment_ids=[booked["id"]])
+    assert done(clinic, "book_appointment", **booking)["day"] == booked["day"]
+
+
+# --- hotel -----------------------------------------------------------------------------------
+
+
+def test_changing_the_length_of_a_stay_changes_departure_and_price():
+    hotel = world("hotel")
+    stay = one(
+        hotel,
+        "SELECT b.id, t.rate FROM bookings b JOIN room_types t ON t.id = b.room_type_id "
+        "WHERE b.status = 'confirmed' AND b.rate_plan = 'flexible' AND b.nights > 2",
+    )
+    changed = done(hotel, "change_stay", booking_id=stay["id"], nights=2)
+    assert changed["price"] == 2 * stay["rate"]
+    assert hotel.query(
+        "SELECT days_between(:a, :d) AS n", {"a": changed["arrival"], "d": changed["departure"]}
+    ) == [{"n": 2}]
+
+
+def test_a_bill_counts_what_is_charged_and_what_is_paid():
+    hotel = world("hotel")
+    stay = one(hotel, "SELECT id FROM bookings WHERE status = 'confirmed'")
+    before = done(hotel, "get_bill", booking_id=stay["id"])
+    taken = {
+        row["extra_id"]
+        for row in hotel.query("SELECT extra_id FROM charges WHERE booking_id = :id", stay)
+    }
+    extra = next(e for e in ("E03", "E04", "E05", "E08") if e not in taken)
+    (charge,) = done(hotel, "add_extras", booking_id=stay["id"], extra_ids=[extra])["result"]
+    added = done(hotel, "get_bill", booking_id=stay["id"])
+    assert added["balance"] == before["balance"] + charge["amount"]
+    done(hotel, "settle_charges", booking_id=stay["id"], charge_ids=[charge["id"]], method="card")
+    assert done(hotel, "get_bill", booking_id=stay["id"])["balance"] == before["balance"]
+
+
+def test_points_pay_charges_and_are_used_up():
+    hotel = world("hotel")
+    charge = one(
+        hotel,
+        "SELECT h.id, h.booking_id, h.amount, g.id AS guest, g.points FROM charges h "
+        "JOIN bookings b ON b.id = h.booking_id JOIN guests g ON g.id = b.guest_id "
+        "WHERE h.status = 'open' AND g.points >= h.amount",
+    )
+    done(
+        hotel,
+        "settle_charges",
+        booking_id=charge["booking_id"],
+        charge_ids=[charge["id"]],
+        method="points",
+    )
+    left = one(hotel, "SELECT points FROM guests WHERE id = :guest", guest=charge["guest"])
+    assert left["points"] == charge["points"] - charge["amount"]
