@@ -111,7 +111,7 @@ class ScriptedUser:
 
     def _objection(self, heard: str, view: UserView, speaker: voices.Voice) -> str | None:
         """Say what is right if the agent's proposal contradicts what the user knows or wants."""
-        fact = _wrong_fact(heard, view.facts)
+        fact = _wrong_fact(heard, view.facts, view.clauses)
         if fact is not None:
             return voices.state(speaker, fact, self._rng, "correct")
         if _other_values(heard, [*view.clauses, *(f.spoken for f in view.facts)]):
@@ -221,17 +221,19 @@ def _meant(question: str, facts: Sequence[Fact]) -> list[Fact]:
 # --- what must not be agreed to --------------------------------------------------------------
 
 _QUOTED = re.compile(r'"([^"]+)"')
+_VALUE = re.compile(r"[\w.@+:-]*[\w@]")
 _AMOUNT = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?) ([a-z]{3,})", re.I)
 
 
-def _wrong_fact(heard: str, facts: Sequence[Fact]) -> Fact | None:
+def _wrong_fact(heard: str, facts: Sequence[Fact], clauses: Sequence[str]) -> Fact | None:
     """Return a fact that the agent has wrong: another value stands beside its label."""
+    wished = {word.casefold() for clause in clauses for word in _VALUE.findall(clause)}
     for fact in facts:
         # Two payees have two IBANs: a value is wrong if it is that of none of them.
         head = fact.label.split(" of ")[0]
         alike = [other for other in facts if other.label.split(" of ")[0] == head]
         for value in _beside(heard, fact.label):
-            if not any(_agrees(value, other) for other in alike):
+            if value.casefold() not in wished and not any(_agrees(value, f) for f in alike):
                 return fact
     return None
 
@@ -250,7 +252,7 @@ def _beside(heard: str, label: str) -> Iterator[str]:
 def _agrees(value: str, fact: Fact) -> bool:
     said = value.casefold()
     for text in (fact.spoken.casefold(), str(fact.value).casefold()):
-        if said == text.strip('"') or said in re.findall(r"[\w.@+:-]*[\w@]", text):
+        if said == text.strip('"') or said in _VALUE.findall(text):
             return True
         # 12,50 for 12.50 EUR; 03.03.2026 for 2026-03-03
         if any(c.isdigit() for c in said) and _figures(said) == _figures(text):
