@@ -1,6 +1,6 @@
 """Names of people, cities, streets and companies: word lists written for this project.
 
-The lists are text files in `values/`, one entry a line, with `# ` headings by origin or country.
+The lists are text files in `values/`, one entry a line, with `[headings]` by origin or country.
 Any likeness to a real person's full name is by chance.
 """
 
@@ -46,12 +46,12 @@ class City:
 
 @cache
 def _sections(name: str) -> dict[str, tuple[str, ...]]:
-    """Read one list: lines under `# heading` lines."""
+    """Read one list: lines under `[heading]` lines."""
     found: dict[str, list[str]] = {}
     heading = ""
     for line in (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            heading = line[2:]
+        if line.startswith("["):
+            heading = line.strip("[]")
         elif line:
             found.setdefault(heading, []).append(line)
     return {key: tuple(lines) for key, lines in found.items()}

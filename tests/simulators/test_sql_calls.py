@@ -480,7 +480,8 @@ ENDLESS = "WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k)"
     [
         f"{ENDLESS} SELECT count(*) AS n FROM k",
         f"{ENDLESS} SELECT i FROM k ORDER BY i DESC",
-        f"{ENDLESS}, t(s) AS (SELECT printf('%.*c', 90000, 'x') || i FROM k) SELECT DISTINCT s FROM t",
+        f"{ENDLESS}, t(s) AS (SELECT printf('%.*c', 90000, 'x') || i FROM k)"
+        " SELECT DISTINCT s FROM t",
         f"{ENDLESS} SELECT group_concat(i) AS s FROM k",
         "SELECT count(*) AS n FROM boxes a, boxes b, boxes c, boxes d, boxes e, boxes f, boxes g,"
         " boxes h, boxes i, boxes j, boxes k, boxes l, boxes m, boxes n, boxes o",
