@@ -28,15 +28,17 @@ class Desk(Toolset):
         """Return the full path that a call takes."""
         return f"{self.root}/{path}"
 
-    def find(self, part: str, folder: str = "") -> PlannedCall:
-        """Look for files whose name holds `part`, which lie in `folder` (for lists by folder)."""
-        root = self.root if not folder else self.at(folder)
+    def find(self, part: str) -> PlannedCall:
+        """Look everywhere for files whose name holds `part`."""
         if "search_files" in self.effects:
             return self.call("search_files", path=self.root, pattern=f"**/*{part}*")
-        if "directory_tree" in self.effects:
-            return self.call("directory_tree", path=self.root)
-        if folder:
-            return self.call("list_directory", path=root)
+        return self.call("directory_tree", path=self.root)
+
+    def list(self, folder: str) -> PlannedCall:
+        """Look at the names in a folder."""
+        for tool in ("list_directory", "list_directory_with_sizes", "directory_tree"):
+            if tool in self.effects:
+                return self.call(tool, path=self.at(folder))
         raise NotSuitable("toolset")
 
     def read(self, path: str) -> PlannedCall:

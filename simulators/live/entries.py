@@ -208,10 +208,10 @@ def new_supplier(memory: Memory) -> Errand:
     )
 
 
-def _asked(memory: Memory, name: str, other: str, output: OutputValue) -> Errand:
+def _asked(memory: Memory, clause: str, name: str, other: str, output: OutputValue) -> Errand:
     return Errand(
         about=output.label,
-        clauses=(f"know the {output.label}",),
+        clauses=(clause,),
         stages=((memory.look(name),),),
         wrong=((memory.look(other),),),
         outputs=(output,),
@@ -221,26 +221,28 @@ def _asked(memory: Memory, name: str, other: str, output: OutputValue) -> Errand
 def extension(memory: Memory) -> Errand:
     """Ask for a person's extension."""
     person, other = memory.pair(memory.team.people)
+    clause = f"know which number to dial for {person.name} inside the house"
     output = OutputValue(
         label=f"extension of {person.name}", type="integer", value=person.extension
     )
-    return _asked(memory, person.name, other.name, output)
+    return _asked(memory, clause, person.name, other.name, output)
 
 
 def deadline(memory: Memory) -> Errand:
     """Ask for a project's deadline."""
     project, other = memory.pair(memory.team.projects)
+    clause = f"know by when the project {project.name} has to be finished"
     day = project.deadline.isoformat()
-    output = OutputValue(label=f"deadline of the project {project.name}", type="date", value=day)
-    return _asked(memory, project.name, other.name, output)
+    output = OutputValue(label=f"deadline of {project.name}", type="date", value=day)
+    return _asked(memory, clause, project.name, other.name, output)
 
 
 def leader(memory: Memory) -> Errand:
     """Ask who leads a project."""
     project, other = memory.pair(memory.team.projects)
-    label = f"name of the person who leads the project {project.name}"
-    output = OutputValue(label=label, type="text", value=project.leader)
-    return _asked(memory, project.name, other.name, output)
+    clause = f"know who is in charge of the project {project.name}"
+    output = OutputValue(label=f"leader of {project.name}", type="text", value=project.leader)
+    return _asked(memory, clause, project.name, other.name, output)
 
 
 WRITES: tuple[Recipe[Memory], ...] = (remember, forget, join_project, new_company)

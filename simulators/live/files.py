@@ -7,6 +7,7 @@ same names and parameters will do.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -116,7 +117,7 @@ class FileWorld(LiveWorld[Desk]):
 
     def template(self, seed: int) -> Tree:
         """Return the office's folder."""
-        return office(seed).tree()
+        return _template(seed)
 
     def desk(self, seed: int, tools: Toolset, rng: random.Random) -> Desk:
         """Return the office and the tools to work on it."""
@@ -133,6 +134,11 @@ class FileWorld(LiveWorld[Desk]):
     def edges(self) -> tuple[Edge, ...]:
         """Return which results feed which parameters: found paths, and texts to be edited."""
         return edges_between(self.tools(), _edges())
+
+
+@functools.lru_cache(maxsize=64)
+def _template(seed: int) -> Tree:
+    return office(seed).tree()
 
 
 def _edges() -> Iterator[Edge]:

@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +101,7 @@ class Host:
         self.broken = False
         self.loop = asyncio.get_running_loop()
         temporary = re.escape(os.path.realpath(tempfile.gettempdir()))
+        self._remove = weakref.finalize(self, remove, base)
         self._private = re.compile(f"{temporary}/{PREFIX}[A-Za-z0-9_-]+")
 
     @classmethod
@@ -201,7 +203,7 @@ class Host:
         try:
             await self.session.close()
         finally:
-            remove(self.base)
+            self._remove()
 
     # --- paths and words ----------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ holds and be checked against what the server reads from it.
 from __future__ import annotations
 
 import datetime
+import functools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -109,6 +110,11 @@ class Invoice:
         return f"invoices/{'paid' if self.paid else 'open'}/{self.name}"
 
     @property
+    def digits(self) -> str:
+        """The number without its letters: how a file is looked for."""
+        return self.number.partition("-")[2]
+
+    @property
     def total(self) -> int:
         """Sum in cents."""
         return sum(quantity * price for _, quantity, price in self.lines)
@@ -140,9 +146,14 @@ class Note:
     decisions: tuple[str, ...]
 
     @property
+    def slug(self) -> str:
+        """The topic as it stands in the file name."""
+        return self.topic.replace(" ", "-")
+
+    @property
     def name(self) -> str:
         """File name."""
-        return f"{self.date}-{self.topic.replace(' ', '-')}.md"
+        return f"{self.date}-{self.slug}.md"
 
     @property
     def path(self) -> str:
@@ -242,6 +253,7 @@ def money(cents: int, *, group: str = ",") -> str:
     return text if group == "," else text.replace(",", group)
 
 
+@functools.lru_cache(maxsize=64)
 def office(seed: int) -> Office:
     """Return the office of a seed; the same in any process."""
     rng = seeded("live", "office", seed)

@@ -146,7 +146,7 @@ def rename_draft(desk: Desk) -> Errand:
 
     def renamed(which: Any) -> Stages:
         move = desk.move(which.path, f"{which.folder}/{new}")
-        return (desk.find(which.name, which.folder),), (move,)
+        return (desk.find(which.name),), (move,)
 
     return Errand(
         about=draft.path,
@@ -163,7 +163,7 @@ def archive_draft(desk: Desk) -> Errand:
 
     def moved(which: Any) -> Stages:
         move = desk.move(which.path, f"archive/2025/{which.name}")
-        return (desk.find(which.name, which.folder),), (move,)
+        return (desk.find(which.name),), (move,)
 
     return Errand(
         about=draft.path,
@@ -208,7 +208,7 @@ def folder_for_draft(desk: Desk) -> Errand:
 
     def moved(which: Any) -> Stages:
         move = desk.move(which.path, f"{name}/{which.name}")
-        return (desk.find(which.name, which.folder),), (desk.folder(name),), (move,)
+        return (desk.find(which.name),), (desk.folder(name),), (move,)
 
     return Errand(
         about=draft.path,
@@ -257,7 +257,7 @@ def pay_invoice(desk: Desk) -> Errand:
     def paid(which: Invoice) -> Stages:
         book = desk.edit(REGISTER, text, which.register(), which.register(paid=True))
         move = desk.move(which.path, f"invoices/paid/{which.name}")
-        return (desk.find(which.number, "invoices/open"), desk.read(REGISTER)), (book,), (move,)
+        return (desk.list("invoices/open"), desk.read(REGISTER)), (book,), (move,)
 
     return Errand(
         about=REGISTER,
@@ -274,72 +274,80 @@ def pay_invoice(desk: Desk) -> Errand:
 # --- errands that only ask -------------------------------------------------------------------
 
 
-def _asked(desk: Desk, path: str, other: str, output: OutputValue) -> Errand:
-    """Ask for something in a file: invoices, minutes and reports must be looked for first."""
-
-    def look(which: str) -> Stages:
-        folder, _, name = which.rpartition("/")
-        read = (desk.read(which),)
-        return (read,) if folder in ("todo", "contacts") else ((desk.find(name, folder),), read)
-
+def _asked(clause: str, right: Stages, wrong: Stages, output: OutputValue) -> Errand:
     return Errand(
-        about=output.label,
-        clauses=(f"know the {output.label}",),
-        stages=look(path),
-        wrong=look(other),
-        outputs=(output,),
+        about=output.label, clauses=(clause,), stages=right, wrong=wrong, outputs=(output,)
     )
+
+
+def _found(desk: Desk, hint: str, path: str) -> Stages:
+    """Look for a file by what the user calls it, then read it."""
+    return (desk.find(hint),), (desk.read(path),)
+
+
+def _invoice(desk: Desk, invoice: Invoice) -> Stages:
+    return _found(desk, invoice.digits, invoice.path)
 
 
 def invoice_total(desk: Desk) -> Errand:
     """Ask for the sum of an invoice."""
     invoice, other = desk.two(desk.office.invoices)
+    clause = f"know how much invoice {invoice.number} comes to"
     label = f"total of invoice {invoice.number}"
     output = OutputValue(label=label, type="money", value=invoice.total, currency="EUR")
-    return _asked(desk, invoice.path, other.path, output)
+    return _asked(clause, _invoice(desk, invoice), _invoice(desk, other), output)
 
 
 def invoice_due(desk: Desk) -> Errand:
     """Ask until when an invoice is payable."""
     invoice, other = desk.two(desk.office.invoices)
-    label = f"date by which invoice {invoice.number} is payable"
+    clause = f"know until when invoice {invoice.number} must be paid"
+    label = f"last day to pay invoice {invoice.number}"
     output = OutputValue(label=label, type="date", value=invoice.due.isoformat())
-    return _asked(desk, invoice.path, other.path, output)
+    return _asked(clause, _invoice(desk, invoice), _invoice(desk, other), output)
 
 
 def minutes_author(desk: Desk) -> Errand:
     """Ask who took the minutes of a meeting."""
     note, other = desk.two(desk.office.notes)
-    label = f"name of the person who took the minutes of the meeting about {note.topic}"
-    output = OutputValue(label=label, type="text", value=note.author)
-    return _asked(desk, note.path, other.path, output)
+    clause = f"know who took the minutes when we met about the {note.topic}"
+    output = OutputValue(
+        label=f"author of the {note.topic} minutes", type="text", value=note.author
+    )
+    right, wrong = (_found(desk, which.slug, which.path) for which in (note, other))
+    return _asked(clause, right, wrong, output)
 
 
 def chore_due(desk: Desk) -> Errand:
     """Ask when a chore is due."""
     todo, other = desk.two(desk.office.todos)
     chore = desk.rng.choice(todo.chores)
-    label = f'due date of "{chore.text}" on the to-do list of {todo.owner}'
+    clause = f"know by when {todo.owner} has to {chore.text}"
+    label = f'due date of "{chore.text}"'
     output = OutputValue(label=label, type="date", value=chore.due.isoformat())
-    return _asked(desk, todo.path, other.path, output)
+    return _asked(clause, ((desk.read(todo.path),),), ((desk.read(other.path),),), output)
 
 
 def supplier_phone(desk: Desk) -> Errand:
     """Ask for a supplier's telephone number."""
     supplier = desk.rng.choice(desk.office.suppliers)
-    label = f"phone number of {supplier.company}"
+    clause = f"know how I can reach {supplier.company} by phone"
+    label = f"number of {supplier.company}"
     output = OutputValue(label=label, type="text", value=supplier.phone)
-    return _asked(desk, SUPPLIERS, REGISTER, output)
+    return _asked(clause, ((desk.read(SUPPLIERS),),), ((desk.read(REGISTER),),), output)
 
 
 def visitors(desk: Desk) -> Errand:
     """Ask for a figure in a monthly report."""
     (month, weeks), (other, _) = desk.two(desk.office.visitors)
     week = desk.rng.randrange(len(weeks))
-    label = f"number of visitors in week {week + 1} of {month.title()}"
+    clause = f"know how many visitors we had in week {week + 1} of {month.title()}"
+    label = f"number of visitors in that week of {month.title()}"
     output = OutputValue(label=label, type="integer", value=weeks[week])
-    path, wrong = (f"reports/visitors-{name}.csv" for name in (month, other))
-    return _asked(desk, path, wrong, output)
+    right, wrong = (
+        _found(desk, f"visitors-{name}", f"reports/visitors-{name}.csv") for name in (month, other)
+    )
+    return _asked(clause, right, wrong, output)
 
 
 WRITES: tuple[Recipe[Desk], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ def _relation(start: str, kind: str, end: str) -> dict[str, Any]:
     return {"type": "relation", "from": start, "to": end, "relationType": kind}
 
 
+@functools.lru_cache(maxsize=64)
 def team(seed: int) -> Team:
     """Return the team of a seed; the same in any process."""
     rng = seeded("live", "team", seed)

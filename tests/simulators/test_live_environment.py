@@ -6,8 +6,10 @@ import json
 import os
 import random
 import runpy
+import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -447,6 +449,34 @@ def test_a_warm_process_of_a_finished_loop_is_not_used_again():
     assert (first[0], second[0], pool.started) == (True, True, 2)
     assert not first[1].exists()
     assert not second[1].exists()
+
+
+FORGETFUL = """
+import asyncio, json, sys
+from simulators.live.environment import LiveEnvironment
+from simulators.live.folder import Tree
+from simulators.live.host import LiveServer
+
+async def main():
+    server = LiveServer(name="files", argv=tuple(sys.argv[1:]), allow_weaker=True)
+    environment = LiveEnvironment(server, [], lambda seed: Tree.of({"a": "x"}))
+    await environment.reset(0)
+    print(environment._host.work)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_forgets_to_close_leaves_neither_process_nor_folder():
+    command = [sys.executable, "-W", "ignore", "-c", FORGETFUL, *COMMAND]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    work = Path(done.stdout.strip())
+    assert work.name == "data"
+    assert not work.parent.exists()
+    deadline = time.monotonic() + 10
+    while processes_of(work) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert processes_of(work) == []
 
 
 def test_arguments_are_paths_only_where_a_server_says_so():

@@ -45,7 +45,7 @@ def test_every_goal_is_reached_by_its_solution_and_missed_by_its_decoys():
         goals = []
         try:
             for kind in memory.kinds():
-                for number in range(10):
+                for number in range(7):
                     rng = random.Random(f"{kind}/{number}")
                     goal = await memory.blueprint(kind, names, number % 4, rng)
                     goals.append(goal)
@@ -63,7 +63,7 @@ def test_every_goal_is_reached_by_its_solution_and_missed_by_its_decoys():
 
     goals, started = asyncio.run(scenario())
     assert started == 2
-    assert len({goal.clauses for goal in goals}) > 35
+    assert len({goal.clauses for goal in goals}) > 25
     assert {call.tool for goal in goals for call in goal.solution} == {
         "open_nodes",
         "create_entities",
