@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulators.sql.facts import Mind, Node, Row, in_words
+from simulators.sql.facts import Mind, Node, Row, called, in_words
 from simulators.sql.goals import Binding, bindings
-from simulators.sql.words import Unsaid, Withheld, Words, noun
+from simulators.sql.words import Unsaid, Withheld, Words, noun, occurs
 from synth.core.application import Parameter
 from synth.core.errors import NotSuitable
 from synth.core.types import Fact
@@ -40,6 +40,7 @@ class Asking:
     def __init__(self, mind: Mind, withheld: frozenset[str] = frozenset()) -> None:
         self.mind, self.withheld = mind, withheld
         self._names: dict[str, Fact] = {}
+        self._tools: list[str] = []
         self._spoken: set[Any] = set()
         """Values the user has stated in earlier wishes: what they may know of a new row."""
 
@@ -65,11 +66,12 @@ class Asking:
         prefix = self._prefix(tool, arguments)
         said: dict[str, Fact] = {}
         targets: list[tuple[Node, str]] = []
-        wish = _Wish(self, prefix, said, targets)
+        bound = list(bindings(parameters, arguments))
+        wish = _Wish(self, prefix, said, targets, bound)
         # Targets first: the template then names rows by the same paths.
-        for binding in bindings(parameters, arguments):
+        for binding in bound:
             wish.take(binding)
-        plain = set(said)
+        plain = {prefix + b.name: b.parameter.enum is not None for b in bound}
         values = {
             name: wish.value(name, p, arguments[name]) if name in arguments else None
             for name, p in parameters.items()
@@ -78,22 +80,28 @@ class Asking:
             clause = words.render(values)
         except Unsaid as reason:
             raise NotSuitable("no_words") from reason
-        for binding in bindings(parameters, arguments):
-            self._spoken.add(binding.value)
-        self._names.update(said)
+        # `{% if urgent %} at once{% endif %}` says it without the word "yes".
         implied = frozenset(
             name
             for name, fact in said.items()
-            if name not in plain or _conveyed(fact, clause, name.removeprefix(prefix), words)
+            if (name not in plain or name.removeprefix(prefix).split(".")[0] in words.names)
+            and (occurs(fact.spoken, clause) or plain.get(name) or isinstance(fact.value, bool))
         )
         return Asked(tool, dict(arguments), clause, targets, said, implied)
+
+    def note(self, asked: Asked) -> None:
+        """Remember a wish: later ones keep their names apart from it and may repeat its values."""
+        self._names.update(asked.said)
+        self._spoken.update(fact.value for fact in asked.said.values())
+        self._tools.append(asked.tool)
 
     def _prefix(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """Return what keeps the names of this wish's facts apart from those of earlier ones."""
         used = {name.split(".")[0] for name in self._names}
         if used.isdisjoint(arguments):
             return ""
-        return f"{tool}." if tool not in used else f"{tool}.{len(self._names)}."
+        times = self._tools.count(tool)
+        return f"{tool}." if times < 2 else f"{tool}.{times}."
 
 
 class Unknowable(Unsaid):
@@ -109,11 +117,13 @@ class _Wish:
         prefix: str,
         said: dict[str, Fact],
         targets: list[tuple[Node, str]],
+        bound: list[Binding],
     ) -> None:
         self.mind, self.withheld = asking.mind, asking.withheld
         self.spoken = asking._spoken
         self.prefix, self.said, self.targets = prefix, said, targets
         self.nodes: dict[str, tuple[Node, str]] = {}
+        self.elements = {".".join(binding.name.split(".")[:2]) for binding in bound}
 
     def take(self, binding: Binding) -> None:
         """Note what one plain value of the arguments means."""
@@ -128,7 +138,9 @@ class _Wish:
             self.said[fact.name] = fact
 
     def _take_row(self, name: str, entity: str, binding: Binding) -> None:
-        node = self.mind.node(entity, binding.value, name)
+        several = f"{binding.name.partition('.')[0]}.1" in self.elements
+        word = called(binding.name, alone=not several)
+        node = self.mind.node(entity, binding.value, name, word)
         if node is None:
             raise NotSuitable("no_goal")
         column = entity.split(".")[1]
@@ -170,11 +182,3 @@ class _Wish:
             self.said[fact.name] = fact
         else:
             raise Unknowable(f"{node.table}.{column}")
-
-
-def _conveyed(fact: Fact, clause: str, name: str, words: Words) -> bool:
-    """Whether the clause already says an argument: in its words, or by how it is phrased."""
-    if fact.spoken in clause:
-        return True
-    # `{% if urgent %} at once{% endif %}` says it without the word "yes".
-    return name.split(".")[0] in words.names and isinstance(fact.value, bool | str)

@@ -171,7 +171,7 @@ class Attempt:
             clauses=plot.clauses or tuple(wish.clause for wish in plot.asked),
             opening=tuple(opening),
             withheld=plot.withheld,
-            background=tuple(f for n, f in background.items() if n not in told),
+            background=_distinct(f for n, f in background.items() if n not in told),
             solution=self._calls(solver, plot.moves),
             diffs=plot.diffs,
             outputs=plot.outputs,
@@ -237,3 +237,8 @@ class Attempt:
         drawn = self.draw(tool, fixed)
         needed = self.application.tools[tool].parameters
         return tool, {n: v for n, v in drawn.items() if n in fixed or not needed[n].optional}
+
+
+def _distinct(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Leave out facts that say the same of the same thing."""
+    return tuple({(fact.label, fact.spoken): fact for fact in facts}.values())

@@ -119,17 +119,27 @@ class Mind:
         self.application = scene.graph.application
         table = self.application.user.table
         row = scene.row(table, "id", user) if table is not None else None
-        self.me = Node(self, table, row, "user") if table is not None and row else None
+        self.me = Node(self, table, row, "user", "user") if table is not None and row else None
 
-    def node(self, column: str, value: Scalar, path: str, *, reachable: bool = True) -> Node | None:
-        """Return the row that `table.column = value` means, or None; the user's own is `me`."""
+    def node(
+        self, column: str, value: Scalar, path: str, noun: str, *, reachable: bool = True
+    ) -> Node | None:
+        """Return the row that a value means, or None; the user's own is always `me`.
+
+        Args:
+            column: `table.column` that has the value.
+            value: the value.
+            path: by which the row is reached; facts are named after it.
+            noun: how people call the row.
+            reachable: whether the user's knowledge leads there.
+        """
         table, name = column.split(".")
         row = self.scene.row(table, name, value) or self.born.get((table, value))
         if row is None:
             return None
         if self.me is not None and table == self.me.table and row["id"] == self.user:
             return self.me
-        return Node(self, table, row, path, reachable=reachable)
+        return Node(self, table, row, path, noun, reachable=reachable)
 
     def fact(self, name: str, label: str, value: Scalar, origin: str | None) -> Fact:
         """Return a fact in words, with the meaning of its column."""
@@ -156,7 +166,7 @@ class Mind:
 class Node:
     """One row, seen along the path by which the user thinks of it."""
 
-    __slots__ = ("_around", "_facts", "mind", "path", "reachable", "row", "table")
+    __slots__ = ("_around", "_facts", "mind", "noun", "path", "reachable", "row", "table")
 
     def __init__(
         self,
@@ -164,19 +174,16 @@ class Node:
         table: str,
         row: dict[str, Scalar],
         path: str,
+        noun: str,
         *,
         reachable: bool = True,
     ) -> None:
-        self.mind, self.table, self.row, self.path = mind, table, row, path
+        self.mind, self.table, self.row = mind, table, row
+        self.path, self.noun = path, noun
         self.reachable = reachable
         """Whether the user's knowledge leads here (every reference on the path is known)."""
         self._facts: tuple[Known, ...] | None = None
         self._around: tuple[Node, ...] | None = None
-
-    @property
-    def noun(self) -> str:
-        """How people call the row: `book`; `second loan` for an element of an array."""
-        return called(self.path)
 
     @property
     def born(self) -> bool:
@@ -207,8 +214,9 @@ class Node:
         if value is None:
             return None
         reachable = self.knows(column)
-        path = f"{self.path}.{noun(column).replace(' ', '_')}"
-        return self.mind.node(target, value, path, reachable=reachable)
+        word = noun(column)
+        path = f"{self.path}.{word.replace(' ', '_')}"
+        return self.mind.node(target, value, path, word, reachable=reachable)
 
     def facts(self) -> tuple[Known, ...]:
         """Return what the user knows of this row, known references followed."""
@@ -313,13 +321,18 @@ def in_words(fact: Fact) -> Any:
     return fact.value if same else Spoken(fact.value, fact.spoken)
 
 
-def called(path: str) -> str:
-    """Return how people call what a path names: `loan_ids.1` is the second loan."""
+def called(path: str, *, alone: bool = False) -> str:
+    """Return how people call what a path names: `loan_ids.1` is the second loan.
+
+    Args:
+        path: in the arguments of a call.
+        alone: an element of an array is the only one.
+    """
     parts = path.split(".")
     if len(parts) > 1 and parts[-1].isdigit():
-        return f"{_ordinal(int(parts[-1]))} {noun(parts[-2])}"
+        return noun(parts[-2]) if alone else f"{_ordinal(int(parts[-1]))} {noun(parts[-2])}"
     if len(parts) > 2 and parts[-2].isdigit():
-        return f"{noun(parts[-1])} of the {called('.'.join(parts[:-1]))}"
+        return f"{noun(parts[-1])} of the {called('.'.join(parts[:-1]), alone=alone)}"
     return noun(parts[-1])
 
 

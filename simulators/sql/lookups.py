@@ -30,6 +30,7 @@ def parallel(attempt: Attempt) -> Plot:
     tool, column = _pick(attempt)
     attempt.meet(tool)
     first, values = _question(attempt, tool, column)
+    attempt.asking.note(first)
     other, other_column = _pick(attempt)
     second, more = _question(attempt, other, other_column)
     if (first.tool, first.arguments) == (second.tool, second.arguments):

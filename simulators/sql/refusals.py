@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from simulators.sql.asking import Asked
 from simulators.sql.attempt import Attempt, Move, Plot
 from simulators.sql.decoys import compliance, over_write
+from simulators.sql.facts import called
 from simulators.sql.solve import Solver
 from synth.core.application import PolicyRule
 from synth.core.errors import NotSuitable
@@ -85,7 +86,8 @@ def _hand_off(attempt: Attempt, reason: str, clause: str, solver: Solver) -> tup
     for binding in attempt.bindings(tool, arguments):
         if binding.parameter.entity is None:
             continue
-        node = attempt.mind.node(binding.parameter.entity, binding.value, binding.name)
+        name = binding.name
+        node = attempt.mind.node(binding.parameter.entity, binding.value, name, called(name))
         if node is None:
             raise NotSuitable("no_handoff")
         solver.find(node, binding.parameter.entity.split(".")[1])

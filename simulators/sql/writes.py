@@ -6,7 +6,7 @@ to be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ SAME_TOOL = 0.5
 """Share of independent writes that use one tool twice."""
 PREFER_NEW = 0.8
 """Share of chains that go on with a row the chain has made, where there is one."""
+TRIES = 6
+"""Draws of a further write; a failed one leaves the state as it was, so trying again is cheap."""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,28 @@ def _write(attempt: Attempt, tool: str | None = None) -> _Done:
     tool = tool or attempt.pick(attempt.goals())
     attempt.meet(tool)
     attempt.stage.start(attempt.seed)
-    return _execute(attempt, tool, attempt.draw(tool), ())
+    done = _execute(attempt, tool, attempt.draw(tool), ())
+    attempt.asking.note(done.asked)
+    return done
+
+
+def _further(attempt: Attempt, draw: Callable[[], Move], before: Diff) -> _Done:
+    """Execute a write that `draw` draws; try again where it does not suit.
+
+    Raises:
+        NotSuitable: the reason of the last draw, or a change that cannot be taken back.
+    """
+    left = TRIES
+    while True:
+        left -= 1
+        try:
+            done = _execute(attempt, *draw(), before)
+        except NotSuitable as reason:
+            if not left or reason.what == "empty_diff":
+                raise
+        else:
+            attempt.asking.note(done.asked)
+            return done
 
 
 def _execute(attempt: Attempt, tool: str, arguments: dict[str, Any], before: Diff) -> _Done:
@@ -157,19 +180,24 @@ def chained(attempt: Attempt) -> Plot:
 
 def _next(attempt: Attempt, chain: list[_Done]) -> _Done:
     """Draw and execute a write that uses what the chain has made or touched."""
-    new, old = _keys(attempt, chain)
-    options = list(_links(attempt, chain, new))
-    if not options or attempt.rng.random() > PREFER_NEW:
-        options = list(_links(attempt, chain, old)) or options
-    if options:
-        tool, leaf, value = options[int(attempt.rng.random() * len(options))]
-        fixed = {leaf.path[0]: [value] if len(leaf.path) > 1 else value}
-    else:
-        tool, fixed = attempt.pick(attempt.goals()), {}
-    arguments = attempt.draw(tool, fixed)
-    if any(done.move == (tool, arguments) for done in chain):
-        raise NotSuitable("no_goal")
-    return _execute(attempt, tool, arguments, chain[-1].diff)
+    made, touched = _keys(attempt, chain)
+    new = list(_links(attempt, chain, made))
+    old = list(_links(attempt, chain, touched))
+
+    def draw() -> Move:
+        prefer = new if new and attempt.rng.random() < PREFER_NEW else old
+        options = prefer or new
+        if options:
+            tool, leaf, value = options[int(attempt.rng.random() * len(options))]
+            fixed = {leaf.path[0]: [value] if len(leaf.path) > 1 else value}
+        else:
+            tool, fixed = attempt.pick(attempt.goals()), {}
+        arguments = attempt.draw(tool, fixed)
+        if any(done.move == (tool, arguments) for done in chain):
+            raise NotSuitable("no_goal")
+        return tool, arguments
+
+    return _further(attempt, draw, chain[-1].diff)
 
 
 def _keys(
@@ -226,12 +254,16 @@ def _links(
 def parallel(attempt: Attempt) -> Plot:
     """Sample two writes that can be made in either order."""
     first = _write(attempt)
-    same = attempt.rng.random() < SAME_TOOL
-    tool = first.asked.tool if same else attempt.pick(attempt.goals())
-    arguments = attempt.draw(tool)
-    if _about(attempt, tool, arguments) == _about(attempt, *first.move):
-        raise NotSuitable("no_goal")
-    second = _execute(attempt, tool, arguments, first.diff)
+
+    def draw() -> Move:
+        same = attempt.rng.random() < SAME_TOOL
+        tool = first.asked.tool if same else attempt.pick(attempt.goals())
+        arguments = attempt.draw(tool)
+        if _about(attempt, tool, arguments) == _about(attempt, *first.move):
+            raise NotSuitable("no_goal")
+        return tool, arguments
+
+    second = _further(attempt, draw, first.diff)
     moves = [first.move, second.move]
     attempt.stage.start(attempt.seed)
     for move in reversed(moves):
