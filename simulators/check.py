@@ -51,8 +51,12 @@ async def check_environment(factory: Callable[[], Environment], calls: Sequence[
     subject = _Subject(factory, calls)
     problems: list[str] = []
     for check in (_describes, _resets, _reads, _fails, _snapshots, _forks, _closes):
-        async for problem in check(subject):
-            problems.append(problem)
+        try:
+            async for problem in check(subject):
+                problems.append(problem)
+        except Exception as error:
+            name = check.__name__.removeprefix("_")
+            problems.append(f"the check {name!r} ends with {type(error).__name__}: {error}")
     return problems
 
 

@@ -231,13 +231,13 @@ class SqlEnvironment:
         program = self.engine.programs.get(name)
         if program is None:
             return _failed(CallFailed("unknown_tool", f"There is no tool {name!r}."))
+        if not isinstance(arguments, Mapping):
+            return _failed(CallFailed("invalid_arguments", "The arguments are no object."))
+        given = arguments if isinstance(arguments, dict) else dict(arguments)
         try:
-            given = arguments if isinstance(arguments, dict) else dict(arguments)
             values = program.arguments.bind(given)
         except CallFailed as error:
             return _failed(error)
-        except (TypeError, ValueError):
-            return _failed(CallFailed("invalid_arguments", "The arguments are no object."))
         self._budget.start()
         if program.writes:
             return self._write(program, given, values)
