@@ -65,6 +65,9 @@ class PyPI:
     async def fetch(self, target: Target, bench: Bench, listing: Listing) -> None:
         """Install, list, and once more with the old SDK where the new one breaks the server."""
         listing.latest_version = await _latest(str(target.package), bench.install_s)
+        if _folder(target, bench, listing, OLD_SDK).joinpath(install.DONE).exists():
+            await self._attempt(target, bench, listing, OLD_SDK)  # an earlier crawl needed it
+            return
         try:
             await self._attempt(target, bench, listing, None)
         except ServerFailed:
@@ -93,14 +96,18 @@ class PyPI:
         await list_server(command, bench, listing)
 
 
+def _folder(target: Target, bench: Bench, listing: Listing, constraint: str | None) -> Path:
+    """Return where the installation of the wanted version belongs."""
+    package, registry = str(target.package), bench.cache / "pypi"
+    wanted = target.version or listing.latest_version or install.newest_kept(registry, package)
+    return registry / install.folder_name(package, wanted, constraint)
+
+
 async def _installed(
     target: Target, bench: Bench, listing: Listing, constraint: str | None
 ) -> Path:
     """Return the folder of a complete installation, made now if it is not there."""
-    package, wanted = str(target.package), target.version
-    if wanted is None:
-        wanted = listing.latest_version or install.newest_kept(bench.cache / "pypi", package)
-    folder = bench.cache / "pypi" / install.folder_name(package, wanted, constraint)
+    folder = _folder(target, bench, listing, constraint)
     done = folder / install.DONE
     async with install.exclusive(folder):
         if not done.exists():
@@ -110,7 +117,7 @@ async def _installed(
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
-            write_atomic(done, orjson.dumps({"package": target.package, "wanted": wanted}))
+            write_atomic(done, orjson.dumps(target.record()))
     return folder
 
 

@@ -110,15 +110,15 @@ class McpSession:
             entries = page.get("tools")
             if not isinstance(entries, list):
                 raise self._nonsense("the result of tools/list has no list of tools")
-            tools += entries[: self.limits.tools - len(tools)]
+            tools += entries
+            if len(tools) > self.limits.tools:
+                self.flags.add("too_many_tools")
+                return tools[: self.limits.tools]
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str):
                 return tools
             if cursor in seen or not entries:
                 self.flags.add("cursor_loop")
-                return tools
-            if len(tools) >= self.limits.tools:
-                self.flags.add("too_many_tools")
                 return tools
             seen.add(cursor)
         self.flags.add("too_many_pages")

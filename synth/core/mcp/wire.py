@@ -60,7 +60,7 @@ class LineBuffer:
 
 def messages(line: bytes) -> list[dict[str, Any]] | None:
     """Return the JSON-RPC messages of a line (a batch holds several), or None for noise."""
-    line = line.strip()
+    line = line.removeprefix(b"\xef\xbb\xbf").strip()
     if line[:1] not in (b"{", b"["):
         return None
     value = parse(line)

