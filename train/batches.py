@@ -5,8 +5,8 @@ Shape suffixes: `_B` rows of a batch, `_L` places in a row, `_N` trained tokens.
 Two layouts, equal in every loss:
 - *padded*: rows of about the same length side by side, causal attention, padding on the right;
 - *shared*: rows that begin alike (the same agent: system prompt and tools) in one sequence, their
-  beginning once, each ending seeing the beginning and itself. A prompt of a thousand tokens before
-  eight episodes of two hundred makes it three times cheaper.
+  beginning once, each ending seeing the beginning and itself (`attention`). A prompt of a thousand
+  tokens before eight episodes of two hundred makes it three times cheaper.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+
+from train.attention import Layout
 
 SHORTEST_SHARED = 32
 """A common beginning shorter than this is not worth a mask."""
@@ -43,16 +45,23 @@ class Batch:
     """What goes through the model at once."""
 
     ids_BL: Tensor
-    positions_BL: Tensor | None
-    """None: 0, 1, 2, …"""
-    mask_LL: Tensor | None
-    """True where attention is allowed; None: causal."""
+    layout: Layout | None
+    """Of a shared sequence; None for padded rows."""
     source_N: Tensor
     """Place (in the flattened batch) whose output predicts the token."""
     target_N: Tensor
     weight_N: Tensor
     row_N: Tensor
     """Index of the row among all rows given to `batches`."""
+
+    def positions_BL(self) -> Tensor | None:
+        """Return the positions of a shared sequence; None: 0, 1, 2, …"""
+        if self.layout is None:
+            return None
+        prefix = self.layout.prefix
+        parts = [torch.arange(prefix)]
+        parts += [torch.arange(prefix, prefix + length) for length in self.layout.endings]
+        return torch.cat(parts)[None]
 
     @property
     def places(self) -> int:
@@ -73,11 +82,10 @@ class _Targets:
         self.weight.append(row.weights[position])
         self.row.append(index)
 
-    def batch(self, ids: Tensor, positions: Tensor | None, mask: Tensor | None) -> Batch:
+    def batch(self, ids: Tensor, layout: Layout | None) -> Batch:
         return Batch(
             ids_BL=ids,
-            positions_BL=positions,
-            mask_LL=mask,
+            layout=layout,
             source_N=torch.tensor(self.source, dtype=torch.long),
             target_N=torch.tensor(self.target, dtype=torch.long),
             weight_N=torch.tensor(self.weight, dtype=torch.float32),
@@ -161,13 +169,11 @@ def _padded(rows: Sequence[Row], bucket: Sequence[int], pad: int) -> Batch:
         ids[b, : len(row.ids)] = torch.tensor(row.ids, dtype=torch.long)
         for position in row.trained():
             targets.add(b * longest + position - 1, row, position, index)
-    return targets.batch(ids, None, None)
+    return targets.batch(ids, None)
 
 
 def _shared(rows: Sequence[Row], group: Sequence[int], prefix: int) -> Batch:
     ids = list(rows[group[0]].ids[:prefix])
-    positions = list(range(prefix))
-    owner = [-1] * prefix
     targets = _Targets()
     for index in group:
         row, start = rows[index], len(ids)
@@ -176,9 +182,5 @@ def _shared(rows: Sequence[Row], group: Sequence[int], prefix: int) -> Batch:
             place = prefix - 1 if position == prefix else start + position - 1 - prefix
             targets.add(place, row, position, index)
         ids += row.ids[prefix:]
-        positions += range(prefix, len(row.ids))
-        owner += [index] * (len(row.ids) - prefix)
-    owner_L = torch.tensor(owner)
-    seen_LL = (owner_L[None, :] == -1) | (owner_L[None, :] == owner_L[:, None])
-    mask_LL = seen_LL & torch.ones_like(seen_LL).tril()
-    return targets.batch(torch.tensor([ids]), torch.tensor([positions]), mask_LL)
+    endings = tuple(len(rows[index].ids) - prefix for index in group)
+    return targets.batch(torch.tensor([ids]), Layout(prefix, endings))

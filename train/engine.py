@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from synth.core.errors import BadInput, ToolloomError
+from train.attention import install
 from train.batches import Batch, Row, batches
 from train.models import Loaded, load, save
 from train.objective import Loss
@@ -132,7 +133,8 @@ class TorchEngine:
         self.model = loaded.model
         if getattr(self.model.config, "final_logit_softcapping", None):
             raise BadInput("models with capped logits are not supported", where=loaded.name)
-        self.places, self.share = places, share
+        self.places = places
+        self.share = install(self.model) and share
         self.version = 0
         self.meter = Meter()
         self._optimizer: MasterAdamW | None = None
@@ -192,9 +194,9 @@ class TorchEngine:
         """Return the log-probability of each trained token; the head sees only their places."""
         device = self.model.device
         options: dict[str, Any] = {}
-        if batch.mask_LL is not None and batch.positions_BL is not None:
-            options["attention_mask"] = batch.mask_LL[None, None].to(device)
-            options["position_ids"] = batch.positions_BL.to(device)
+        positions_BL = batch.positions_BL()
+        if positions_BL is not None:
+            options = {"layout": batch.layout, "position_ids": positions_BL.to(device)}
         hidden_BLD = self.model.base_model(
             input_ids=batch.ids_BL.to(device), use_cache=False, **options
         ).last_hidden_state

@@ -135,8 +135,9 @@ async def play_cases(
                 episode=f"{case.task.key}-{number}",
                 seed=number,
             )
-            tools = case.world.tools()
-            verdict = await judge(case.task, case.agent, trajectory, environment, tools)
+            tools = {tool.name: tool for tool in case.world.tools()}
+            replayed = None if case.world.real else environment
+            verdict = await judge(case.task, case.agent, trajectory, replayed, tools)
         finally:
             sampler.leave()
             await environment.close()
