@@ -288,7 +288,7 @@ class _Gate:
         """Decoys that make other calls than the solution, and say what it would say."""
         writes = self._acts(self.blueprint.solution)
         closing = _told(self.blueprint.outputs)
-        for dropped in {0, len(writes) - 1} if writes else ():
+        for dropped in range(len(writes)):
             rest = writes[:dropped] + writes[dropped + 1 :]
             self._try("dropped_call", await self._play(rest) if rest else _IDLE, closing)
         await self._order(writes, closing)
