@@ -58,7 +58,14 @@ _JOBS = (
     "helper with access to the system",
     "trained member of the service team",
 )
-_PLACES = ("the {}", "the {} desk", "the {} service", "the {} team", "the {} office", "our {} system")
+_PLACES = (
+    "the {}",
+    "the {} desk",
+    "the {} service",
+    "the {} team",
+    "the {} office",
+    "our {} system",
+)
 NEAR_DUPLICATE = 0.8
 """Jaccard similarity of word triples from which two prompts count as nearly the same."""
 
