@@ -229,5 +229,5 @@ def _refusal(call: ToolCall, tools: dict[str, Effect]) -> ToolResult | None:
         error = CallError(code="invalid_arguments", message="The arguments are not a JSON object.")
     else:
         return None
-    content = orjson.dumps({"error": {"code": error.code, "message": error.message}}).decode()
+    content = orjson.dumps({"error": error.code, "message": error.message}).decode()
     return ToolResult(ok=False, content=content, error=error)
