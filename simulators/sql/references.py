@@ -24,6 +24,9 @@ def check_references(compiler: Compiler) -> None:
     ):
         for column in listed:
             compiler.origin(column, key)
+    for column in application.compare:
+        if column.endswith(".id"):
+            raise compiler.fail("compare", f"{column} is the key of its row", "leave it out")
     for number, rule in enumerate(application.policy_rules):
         names = {*application.tools[rule.tool].parameters, "user_id"}
         path = f"policy_rules[{number}].when"

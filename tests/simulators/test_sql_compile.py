@@ -346,6 +346,7 @@ def test_a_parameter_must_make_sense(parameter, message):
         ({"money": ["members.fee"]}, "money: no column 'fee' in 'members' (did you mean 'fees'"),
         ({"labels": {"loans.dew": "x"}}, "labels: no column 'dew' in 'loans' (did you mean 'due'"),
         ({"compare": {"loan.note": "ignore"}}, "compare: no table 'loan'"),
+        ({"compare": {"loans.id": "ignore"}}, "compare: loans.id is the key of its row"),
         (
             {"policy_rules__0__when": "SELECT fee FROM members"},
             "policy_rules[0].when: no such column",
