@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = own.parse_args(after, namespace=top)
         result = module.run(arguments)
         if arguments.json and result is not None:
-            sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps(result, ensure_ascii=False, default=str) + "\n")
         sys.stdout.flush()
     except ToolloomError as error:
         return _fail(f"toolloom {command}: {error}", error.exit_code)

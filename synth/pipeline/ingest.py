@@ -18,7 +18,7 @@ from synth.run import Episode, Planned, read_agents, read_episodes, read_plan
 _OF_A_RUN = ("runs", "run_tools", "plans", "episodes", "steps", "verdicts")
 
 
-def ingest(workspace: Path, folder: Path, config: Config) -> None:
+def ingest(workspace: Workspace, folder: Path, config: Config) -> None:
     """Replace what the registry knows of the run in `folder`.
 
     Raises:
@@ -28,7 +28,7 @@ def ingest(workspace: Path, folder: Path, config: Config) -> None:
     run = folder.name
     plan, agents = list(read_plan(folder)), list(read_agents(folder))
     episodes = list(read_episodes(folder))
-    with Workspace(workspace).write() as con:
+    with workspace.write() as con:
         for table in _OF_A_RUN:
             con.execute(f"DELETE FROM {table} WHERE run = ?", [run])
         insert(con, "runs", [_run_row(run, folder, config)])

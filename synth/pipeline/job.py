@@ -14,6 +14,7 @@ from synth.core.config import Config, ModelConfig
 from synth.core.jsonl import write_atomic
 from synth.core.protocols import LLM, AgentPlayer, Sampler, UserPlayer, World
 from synth.core.seeds import rng
+from synth.core.store import Workspace
 from synth.core.types import Agent
 from synth.pipeline.generate import (
     Generation,
@@ -24,7 +25,7 @@ from synth.pipeline.generate import (
     reference_player,
 )
 from synth.pipeline.ingest import ingest
-from synth.pipeline.worlds import open_worlds
+from synth.pipeline.worlds import open_worlds, register
 from synth.players import ModelAgent
 from synth.reference import ErrorRates
 from synth.report import run_report
@@ -71,7 +72,9 @@ async def generate(
             await generation.until(goal)
             report = run_report(run, generation.used)
             run.write_report(report)
-        ingest(workspace, folder, config)
+        store = Workspace(workspace)
+        register(store, worlds)
+        ingest(store, folder, config)
     finally:
         for model in models:
             await model.close()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -18,6 +17,7 @@ from synth.core.errors import BadConfig
 from synth.core.protocols import World
 from synth.core.store import Workspace
 from tool_registry.browse import specs
+from tool_registry.ingest import register_application
 
 LIVE: tuple[type[FileWorld] | type[MemoryWorld], ...] = (FileWorld, MemoryWorld)
 
@@ -92,10 +92,22 @@ def _installed(argv: list[str], store: Workspace) -> tuple[Path, ...]:
     return tuple({servers.joinpath(*path.parts[:2]) for path in inside})
 
 
-def registered(worlds: dict[str, World]) -> list[tuple[Any, tuple[Any, ...]]]:
-    """Return what the registry is told of applications: document and dependency graph."""
-    return [
-        (world.engine.application, world.edges())
-        for world in worlds.values()
-        if isinstance(world, SqlWorld)
-    ]
+def register(workspace: Workspace, worlds: Mapping[str, World]) -> None:
+    """Enter the applications among `worlds` in the registry, where they are new or changed."""
+    found = [world for world in worlds.values() if isinstance(world, SqlWorld)]
+    with workspace.read() as con:
+        known = dict(con.execute("SELECT application, key FROM applications").fetchall())
+    changed = [world for world in found if known.get(world.name) != world.engine.application.key]
+    if changed:
+        with workspace.write() as con:
+            for world in changed:
+                register_application(con, world.engine.application, world.edges())
+
+
+def register_missing(workspace: Workspace) -> None:
+    """Enter installed applications that the registry has never seen; cheap when there are none."""
+    with workspace.read() as con:
+        known = {row[0] for row in con.execute("SELECT application FROM applications").fetchall()}
+    missing = [name for name in applications() if name not in known]
+    if missing:
+        register(workspace, open_applications(missing))

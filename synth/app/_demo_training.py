@@ -1,0 +1,136 @@
+"""The training half of the demo: a small model before, after fine-tuning, and a few steps of RL.
+
+Everything is sized by what this machine turned out to compute, and the figures say how much it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from synth.app._learning import Desk, as_data, open_model, open_model_or_tiny, sample_cases
+from synth.app._show import bar
+from synth.core.config import Config
+from synth.core.protocols import World
+from synth.core.types import TaskKind
+from synth.pipeline.worlds import open_applications
+from train.data import Conversation, prepare, read_conversations
+from train.evaluate import Case, Evaluation, evaluate
+from train.rl import EpisodeRollouts, RlConfig, train_rl
+from train.sft import SftConfig, train_sft
+
+CASES = 24
+EVAL_SECONDS = 45.0
+RL_SECONDS = 60.0
+SFT_TOKENS = 16_000
+
+
+class Stages(Protocol):
+    """The clock of the demo."""
+
+    def stage(self, name: str) -> Any:
+        """Time one stage."""
+
+
+def train_and_measure(
+    config: Config, workspace: Path, dataset: Path, clock: Stages, *, held_out: str, offline: bool
+) -> dict[str, Any]:
+    """Fine-tune, evaluate before and after on `held_out`, reinforce.
+
+    Returns:
+        `model`, `sft`, `eval`, `rl` as plain data.
+    """
+    rows = [row for row in read_conversations(dataset) if row.application != held_out]
+    texts = [str(m["content"]) for row in rows for m in row.messages if m.get("content")]
+    with clock.stage("model"):
+        opener = open_model if offline else open_model_or_tiny
+        name = "tiny" if offline and not _fetched(workspace) else config.train.model
+        desk = Desk(*opener(name, workspace, texts))
+    worlds = open_applications([held_out])
+    cases = sample_cases(config, worlds, CASES)
+    with clock.stage("evaluate before"):
+        before = _evaluate(desk, cases, EVAL_SECONDS)
+    with clock.stage("sft"):
+        sft = _sft(desk, rows, config, workspace / "checkpoints" / "demo-sft")
+    with clock.stage("evaluate after"):
+        after = _evaluate(desk, cases[: before.n + before.unscored], None)
+    with clock.stage("rl"):
+        rl = _rl(desk, config, workspace / "checkpoints" / "demo-rl", worlds)
+    return {
+        "model": desk.name,
+        "sft": sft,
+        "eval": {
+            "application": held_out,
+            "n": after.n,
+            "before": before.pass_rate,
+            "after": after.pass_rate,
+            "detail_before": as_data(before),
+            "detail_after": as_data(after),
+        },
+        "rl": rl,
+    }
+
+
+def _fetched(workspace: Path) -> bool:
+    return any((workspace / "cache" / "models").glob("*.gguf"))
+
+
+def _evaluate(desk: Desk, cases: Sequence[Case], seconds: float | None) -> Evaluation:
+    with bar("evaluate") as shown:
+        return asyncio.run(
+            evaluate(
+                desk.engine,
+                cases,
+                desk.table,
+                sampling=desk.sampling,
+                seconds=seconds,
+                progress=lambda done, total, _: shown.update(done, total),
+            )
+        )
+
+
+def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> dict[str, Any]:
+    prepared = prepare(rows, desk.renderer)
+    settings = SftConfig(budget=SFT_TOKENS, lr=config.train.sft.lr, seed=config.seed)
+    with bar("sft") as shown:
+        result = train_sft(
+            desk.engine,
+            prepared,
+            settings,
+            folder,
+            progress=lambda step, total, m: shown.update(step, total, f"loss {m['loss']:.3f}"),
+        )
+    return {
+        "loss_first": result.loss_first,
+        "loss_last": result.loss_last,
+        "tokens_per_s": result.tokens_per_s,
+        "steps": result.steps,
+        "tokens": result.tokens,
+        "checkpoint": str(result.checkpoint),
+    }
+
+
+def _rl(desk: Desk, config: Config, folder: Path, worlds: dict[str, World]) -> dict[str, Any]:
+    cases = sample_cases(config, worlds, 8, (TaskKind.LOOKUP,))
+    settings = RlConfig(
+        iterations=3, tasks=2, k=4, lr=config.train.rl.lr, tau=config.train.rl.tau, seed=config.seed
+    )
+    with bar("rl") as shown:
+        result = asyncio.run(
+            train_rl(
+                desk.engine,
+                EpisodeRollouts(cases, desk.table, desk.sampling),
+                settings,
+                folder,
+                seconds=RL_SECONDS,
+                progress=lambda step, total, m: shown.update(step, total, f"reward {m['reward']}"),
+            )
+        )
+    return {
+        "reward_first": result.reward_first,
+        "reward_last": result.reward_last,
+        "iterations": result.iterations,
+        "history": [dict(row) for row in result.history],
+    }

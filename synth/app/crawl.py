@@ -1,0 +1,81 @@
+"""Read the tools of MCP servers into the registry. Tools are listed, never called.
+
+toolloom crawl npm:@modelcontextprotocol/server-filesystem pypi:mcp-server-time
+toolloom crawl path/to/mcp.json
+
+Packages are installed into the workspace with scripts off; servers run confined, without network,
+without this machine's environment. An interrupted crawl goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+from synth.app._show import bar, show
+from synth.core.errors import TargetMissed
+from synth.core.store import Workspace
+from tool_registry.crawl import crawl
+from tool_registry.source import Bench
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "source", nargs="+", help="npm:NAME, pypi:NAME[==VERSION], an mcp.json file"
+    )
+    parser.add_argument(
+        "--concurrency", type=int, default=2, metavar="N", help="servers at a time (default: 2)"
+    )
+    parser.add_argument(
+        "--network", action="store_true", help="let servers reach the network while listed"
+    )
+    parser.add_argument(
+        "--allow-weaker",
+        action="store_true",
+        help="run servers with resource limits alone where there is no confinement",
+    )
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Crawl, and return what became of each server.
+
+    Raises:
+        TargetMissed: no server could be listed.
+    """
+    workspace = Workspace(arguments.workspace)
+    bench = Bench(
+        cache=workspace.cache / "servers",
+        network=arguments.network,
+        allow_weaker=arguments.allow_weaker,
+    )
+    with bar("crawl") as shown:
+        report = asyncio.run(
+            crawl(
+                arguments.source,
+                workspace=workspace,
+                bench=bench,
+                progress=lambda done, total, note: shown.update(done, total, note),
+                concurrency=arguments.concurrency,
+            )
+        )
+    if not arguments.json:
+        for server in report.servers:
+            what = f"{server.tools} tools" if server.outcome == "ok" else server.outcome
+            rejected = f", {server.rejected} rejected" if server.rejected else ""
+            show(
+                f"{server.server}  {server.version or ''}  {what}{rejected}  {server.seconds:.1f} s"
+            )
+            show(f"    ran: {' '.join(server.argv)}" if server.argv else f"    {server.reason}")
+    if len(report.failed) == len(report.servers):
+        first = report.failed[0]
+        raise TargetMissed(
+            f"no server could be listed: {first.reason or first.outcome}", where=first.server
+        )
+    return {
+        "tools": report.tools,
+        "servers": [asdict(server) for server in report.servers],
+        "ledger": report.ledger,
+    }

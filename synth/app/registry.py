@@ -1,0 +1,72 @@
+"""Search, show and count what is in the registry.
+
+toolloom registry stats
+toolloom registry search "read a file"
+toolloom registry show read_text_file
+toolloom registry sql "SELECT server, count(*) FROM tools GROUP BY ALL"
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from synth.app._show import show
+from synth.core.errors import BadInput
+from synth.core.store import Workspace
+from synth.pipeline.worlds import register_missing
+from tool_registry import browse
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("action", choices=["stats", "search", "show", "sql"])
+    parser.add_argument("text", nargs="?", help="what to search, show or ask")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="rows (default: 20)")
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Answer from the registry."""
+    if arguments.action != "stats" and not arguments.text:
+        raise BadInput(f"registry {arguments.action} needs a text", where="toolloom registry")
+    workspace = Workspace(arguments.workspace)
+    register_missing(workspace)
+    result = _ANSWERS[arguments.action](workspace, arguments)
+    if not arguments.json:
+        _show(result)
+    return result
+
+
+def _stats(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
+    return browse.stats(workspace)
+
+
+def _search(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
+    found = browse.search(workspace, arguments.text, arguments.limit)
+    return {"columns": list(found[0]) if found else [], "rows": [list(r.values()) for r in found]}
+
+
+def _one(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
+    return browse.show(workspace, arguments.text)
+
+
+def _sql(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
+    table = browse.sql(workspace, arguments.text, limit=arguments.limit)
+    return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+
+
+_ANSWERS = {"stats": _stats, "search": _search, "show": _one, "sql": _sql}
+
+
+def _show(result: dict[str, Any]) -> None:
+    if "rows" not in result:
+        show("\n".join(f"{key:<18}{value}" for key, value in result.items()))
+        return
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    table = Table(*[Column(Text(name)) for name in result["columns"]])
+    for row in result["rows"]:
+        table.add_row(*[Text("" if cell is None else str(cell)) for cell in row])
+    Console().print(table)
