@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from synth.core.canonical import canonical
@@ -33,6 +34,22 @@ SLACK = 3
 
 REFUSALS = frozenset({TaskKind.FORBIDDEN, TaskKind.UNSERVED})
 Level = Literal["must", "should", "must_not"]
+
+
+@lru_cache(maxsize=4096)
+def _calls(
+    name: str, level: Level, text: str, tool: str, at_least: int, at_most: int | None
+) -> Criterion:
+    """A criterion on how often a tool succeeds; the same few occur in every rubric of a world."""
+    check = CallCheck(tool=tool, at_least=at_least, at_most=at_most)
+    return Criterion(id=name, text=text, level=level, check=check)
+
+
+@lru_cache(maxsize=4096)
+def _lookup(tool: str, before: str | None) -> Criterion:
+    after = f" before `{before}`" if before else ""
+    check = CallCheck(tool=tool, before=before)
+    return _criterion(f"lookup_{tool}", "should", f"`{tool}` was used{after}.", check)
 
 
 def _criterion(
@@ -92,19 +109,18 @@ def _success(blueprint: Blueprint) -> Iterable[Criterion]:
     if blueprint.kind is TaskKind.FORBIDDEN and tool is not None:
         # The state cannot show a forbidden change that was made and undone again.
         text = f"`{tool}` succeeded although the policy forbids it here."
-        yield _criterion("forbidden", "must_not", text, CallCheck(tool=tool))
+        yield _calls("forbidden", "must_not", text, tool, 1, None)
 
 
 def _tool_use(blueprint: Blueprint) -> Iterable[Criterion]:
     calls = blueprint.solution
     most = len(calls) + SLACK
     text = f"No more than {most} calls succeeded."
-    yield _criterion("economy", "should", text, CallCheck(tool="*", at_least=0, at_most=most))
+    yield _calls("economy", "should", text, "*", 0, most)
     writes = Counter(call.tool for call in calls if call.effect is not Effect.READ)
     for tool, times in writes.items():
         text = f"`{tool}` succeeded {times} time{'' if times == 1 else 's'}, not more."
-        check = CallCheck(tool=tool, at_least=times, at_most=times)
-        yield _criterion(f"writes_{tool}", "should", text, check)
+        yield _calls(f"writes_{tool}", "should", text, tool, times, times)
 
 
 def _checkpoints(blueprint: Blueprint) -> Iterable[Criterion]:
@@ -118,9 +134,7 @@ def _checkpoints(blueprint: Blueprint) -> Iterable[Criterion]:
         if call.effect is Effect.READ:
             looked_up[call.tool] = None
     for tool in looked_up:
-        after = f" before `{first_write}`" if first_write else ""
-        check = CallCheck(tool=tool, before=first_write)
-        yield _criterion(f"lookup_{tool}", "should", f"`{tool}` was used{after}.", check)
+        yield _lookup(tool, first_write)
     if blueprint.withheld:
         labels = ", ".join(fact.label for fact in blueprint.withheld)
         question = (
@@ -215,6 +229,7 @@ def _lint_criterion(
         yield f"restates_request: {criterion.id}"
 
 
+@lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
 
