@@ -107,7 +107,7 @@ class Workspace:
         Raises:
             StoreLocked, StoreDamaged, WrongWorkspace: as `write`.
         """
-        if not self.database.exists():
+        if _is_empty(self.database):
             with self.write():  # an empty registry answers like any other
                 pass
         with self._connection(read_only=True) as con:
@@ -135,11 +135,19 @@ class Workspace:
         try:
             if not read_only:
                 self.path.mkdir(parents=True, exist_ok=True)
-                if self.database.exists() and self.database.stat().st_size == 0:
-                    self.database.unlink()  # a full disk ended its creation; it holds nothing
         except OSError as error:
             raise storage_error(error, self.path) from error
+        try:
+            return _connect(self.database, read_only, self.wait_s)
+        except duckdb.IOException:  # the lock is free, so nobody is creating it just now
+            if read_only or not _is_empty(self.database):
+                raise
+        self.database.unlink()  # a full disk ended its creation; it holds nothing
         return _connect(self.database, read_only, self.wait_s)
+
+
+def _is_empty(database: Path) -> bool:
+    return not database.exists() or database.stat().st_size == 0
 
 
 def insert(

@@ -188,7 +188,7 @@ class McpSession:
                 message = await reply
         except TimeoutError:
             failure = ServerFailed(
-                f"no answer to {method} within {limit_s:.0f} s",
+                f"no answer to {method} within {limit_s:g} s",
                 where=self._where,
                 outcome="timeout",
             )
