@@ -58,7 +58,9 @@ _SAME = {
 def _words(text: str) -> list[str]:
     """Return the words that carry meaning, in one spelling."""
     found = (word.lower() for word in _WORD.findall(text))
-    return [_SAME.get(word, word) for word in found if word not in _EMPTY]
+    words = [_SAME.get(word, word) for word in found if word not in _EMPTY]
+    # "e-mail" asks for the "e-mail address".
+    return [word for word in words if word != "address"] if "email" in words else words
 
 
 class ScriptedUser:
@@ -222,7 +224,11 @@ def _meant(question: str, facts: Sequence[Fact]) -> list[Fact]:
 
 _QUOTED = re.compile(r'"([^"]+)"')
 _VALUE = re.compile(r"[\w.@+:-]*[\w@]")
-_AMOUNT = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?) ([a-z]{3,})", re.I)
+_AMOUNT = re.compile(
+    r"(?<![\w.,-])(\d+(?:[.,]\d+)?) "
+    r"(?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b)([a-z]{3,})",
+    re.I,
+)
 
 
 def _wrong_fact(heard: str, facts: Sequence[Fact], clauses: Sequence[str]) -> Fact | None:

@@ -1,0 +1,108 @@
+"""A user played by a model: what it is shown, and which replies never reach the agent."""
+
+import asyncio
+
+import pytest
+
+from simulators.users.model import STOP, TRIES, ModelUser
+from synth.core.errors import ModelFailed, ToolloomError
+from synth.core.llm.scripted import ScriptedLLM
+from synth.core.protocols import Sampler, UserView
+from synth.core.types import Fact, Message, Persona
+
+PERSONA = Persona(name="Ann Lee", voice="terse", traits=("is at work",))
+FACTS = (
+    Fact(name="user.email", label="e-mail", value="ann@ex.org", spoken="ann@ex.org"),
+    Fact(name="phone", label="phone", value="+49 30 1234567", spoken="+49 30 1234567"),
+)
+
+
+def turn(llm, *said):
+    roles = ("user", "assistant")
+    messages = [Message(role=roles[i % 2], content=text) for i, text in enumerate(said)]
+    view = UserView(PERSONA, ("borrow a book",), FACTS, messages)
+    return asyncio.run(ModelUser(llm, Sampler(temperature=0.3)).turn(view))
+
+
+def test_the_model_sees_persona_wishes_and_facts_with_the_roles_turned():
+    llm = ScriptedLLM(["Sure."])
+    turn(llm, "I want a book.", "Which one? Your loan is L-77.")
+    system, start, mine, agents = llm.requests[0].messages
+    for part in ("Ann Lee", "terse", "is at work", "to borrow a book", "e-mail: ann@ex.org", STOP):
+        assert part in system["content"]
+    assert [m["role"] for m in (start, mine, agents)] == ["user", "assistant", "user"]
+    assert agents["content"] == "Which one? Your loan is L-77."
+    assert llm.requests[0].tools == ()
+    assert llm.requests[0].sampler.temperature == 0.3
+
+
+def test_the_prompt_speaks_of_neither_tools_nor_rubrics():
+    llm = ScriptedLLM(["Hello, I want a book."])
+    turn(llm)
+    text = str(llm.requests[0].messages).lower()
+    assert not [word for word in ("tool", "rubric", "database", "criteri", "json") if word in text]
+
+
+@pytest.mark.parametrize(
+    ("reply", "said", "done"),
+    [
+        ("I want a book.", "I want a book.", False),
+        (f"No thanks, close it. {STOP}", "No thanks, close it.", True),
+        (f"{STOP} Bye then.", "Bye then.", True),
+        (f"Thanks.\n{STOP}\nGoodbye.", "Thanks. Goodbye.", True),
+        ("Thanks. ###STOP###", "Thanks.", True),
+        (f"<think>I am the user, so I stop.</think>Bye. {STOP}", "Bye.", True),
+        ("<think>never closed", "Thank you, goodbye.", None),
+    ],
+)
+def test_a_closing_sentence_is_delivered_and_the_token_is_not(reply, said, done):
+    if done is None:  # nothing is left of it: asked again
+        result = turn(ScriptedLLM([reply, f"{STOP}"]), "Hi.", "Done.")
+        assert (result.message.content, result.done) == (said, True)
+        return
+    result = turn(ScriptedLLM([reply]), "Hi.", "Done.")
+    assert (result.message.content, result.done) == (said, done)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("As the user I should agree. Yes.", "instructions"),
+        ("My instructions say that I want a book.", "instructions"),
+        ("How can I help you today?", "agent's role"),
+        ("My number is K-4711.", "invented 'K-4711'"),
+        ("Write to bob@ex.org.", "invented 'bob@ex.org'"),
+        ("My PIN is 20394.", "invented '20394'"),
+        ("", "said nothing"),
+    ],
+)
+def test_what_no_user_says_is_asked_for_again_and_then_the_users_fault(reply, why):
+    llm = ScriptedLLM([reply, "I want a book."])
+    assert turn(llm, "Hi.", "And?").message.content == "I want a book."
+    assert len(llm.requests) == 2
+    with pytest.raises(ToolloomError, match=why) as failed:
+        turn(ScriptedLLM([reply] * TRIES), "Hi.", "And?")
+    assert not isinstance(failed.value, ModelFailed)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "It is ann@ex.org.",
+        "My phone is +49301234567.",
+        "Yes, loan L-77 please.",
+        "I need 2 books for 14 days.",
+    ],
+)
+def test_facts_and_what_the_agent_said_may_be_repeated(reply):
+    result = turn(ScriptedLLM([reply]), "I want a book.", "Do you mean loan L-77?")
+    assert result.message.content == reply
+
+
+def test_a_failing_endpoint_is_not_the_users_fault():
+    with pytest.raises(ModelFailed):
+        turn(ScriptedLLM([]), "Hi.", "And?")
+
+
+def test_the_prompt_version_is_on_record():
+    assert ModelUser(ScriptedLLM([], name="m")).who.startswith("model:m@user/")
