@@ -18,6 +18,7 @@ from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.program import Program, ResultColumn
 from simulators.sql.references import check_references
 from simulators.sql.seeding import Seeded, seed_image
+from simulators.sql.store import Stores
 from simulators.sql.tables import read_tables
 from synth.core.application import Application, Generator
 from synth.core.types import Scalar
@@ -64,6 +65,7 @@ class Engine:
             )
             for table in self.tables
         }
+        self.stores = Stores(self.tables, application.clock)
         self._images: OrderedDict[int, Seeded] = OrderedDict()
         self._readers: OrderedDict[str, Reader] = OrderedDict()
 

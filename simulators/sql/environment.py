@@ -1,11 +1,9 @@
 """One running copy of an application's world.
 
-The seeded image is loaded once and everything an episode does happens in one transaction on top of
-it, each writing call in a savepoint of its own. So `reset` to the same seed is a ROLLBACK (3 µs,
-and no statement is prepared again), and the session that records changes may go on, because the
-rows it compares with are the same. A snapshot is the seed, the changeset since and the counters of
-`next_id`; restoring applies the changeset to the seed's image, so `diff` still counts from there.
-Tables are WITHOUT ROWID: equal content behaves equally, however it came about.
+`reset` borrows a database that holds the seed's image (`store`). A snapshot is the seed, the
+changeset since and the counters of `next_id`; restoring applies the changeset to the seed's image,
+so `diff` still counts from there. Tables are WITHOUT ROWID: equal content behaves equally, however
+it came about.
 
 Results are compact JSON. A tool that returns an object gives the row itself, a list is
 `{"result": [...]}`, a write without a return step gives `{"done":true}`, a failure
@@ -21,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import orjson
 
-from simulators.sql.changes import apply_changes, lines, read_changes
-from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
-from simulators.sql.identity import Counters
+from simulators.sql.changes import lines, read_changes
 from simulators.sql.program import CallFailed, Program, as_dicts, failure
+from simulators.sql.store import Store
 from synth.core.errors import BadInput, ToolloomError
 from synth.core.types import CallError, Diff, Scalar, ToolResult, ToolSpec
 
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
     from simulators.sql.engine import Engine
 
 _FORMAT = "toolloom/sql/1"
-_SESSION_CALLS = 200
-"""Writing calls after which the session starts anew: its cost grows with all rows it ever saw."""
 
 
 class SqlEnvironment:
@@ -48,18 +43,16 @@ class SqlEnvironment:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._name = engine.application.application
-        self.seed: int | None = None
-        self._budget = Budget()
-        self._guard = Guard(frozenset(engine.tables))
-        self._connection = connect(self._guard, self._budget)
-        self._counters = Counters()
-        add_sources(self._connection, engine.application.clock, self._counters.next)
-        self._session: apsw.Session | None = None
-        self._recorded = 0
+        self._store: Store | None = None
         self._start: bytes = b""
         self._log: list[tuple[str, dict[str, Any]]] = []
         self._diff: Diff | None = ()
         self._closed = False
+
+    @property
+    def seed(self) -> int | None:
+        """Name of the state that `diff` counts from; None before the first `reset`."""
+        return self._store.seed if self._store else None
 
     # --- the protocol ------------------------------------------------------------------------
 
@@ -106,32 +99,27 @@ class SqlEnvironment:
         """
         if self._closed:
             raise ToolloomError("the environment is closed", remedy="make a new one")
-        self._guard.mode = Mode.ENGINE
         seeded = self.engine.seeded(seed)
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-        if seed != self.seed:
-            self._end_session()
-            self.seed = None
-            self._connection.deserialize("main", seeded.image)
-            self.seed = seed
-        elif self._recorded > _SESSION_CALLS:
-            self._end_session()
-        self._connection.execute("BEGIN")
-        if self._session is None:
-            self._begin_session()
-        self._counters.start(seeded.highest)
+        store = self._store
+        if store is None or store.seed != seed:
+            self._let_go()
+            store = self.engine.stores.take(seed)
+            if store.seed != seed:
+                store.load(seed, seeded.image)
+        store.start(seeded.highest)
+        self._store = store
         self._start, self._diff = b"", ()
         self._log.clear()
-        self._guard.mode = Mode.RUN
 
     def close_now(self) -> None:
         """Give everything back. Harmless when called twice."""
-        if not self._closed:
-            self._closed = True
-            self.seed = None
-            self._end_session()
-            self._connection.close(force=True)
+        self._closed = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._store is not None:
+            self.engine.stores.give_back(self._store)
+            self._store = None
 
     def diff_now(self) -> Diff:
         """Return the net change since `reset`.
@@ -139,25 +127,25 @@ class SqlEnvironment:
         Raises:
             ToolloomError: `reset` did not come first, or the state cannot be written as JSON.
         """
-        self._check_ready()
+        store = self._ready()
         if self._diff is None:
             try:
-                changes = read_changes(self._changeset(), self.engine.tables, self.engine.ignored)
-                self._diff = lines(changes, self._counters.issued())
+                changes = read_changes(store.changeset(), self.engine.tables, self.engine.ignored)
+                self._diff = lines(changes, store.counters.issued())
             except ValueError as error:
                 raise ToolloomError(f"the state is no JSON: {error}", where=self._name) from error
         return self._diff
 
     def snapshot_now(self) -> bytes:
         """Return seed, counters and changes since `reset`."""
-        self._check_ready()
+        store = self._ready()
         head = {
             "format": _FORMAT,
             "application": self.engine.application.key,
-            "seed": self.seed,
-            "counters": self._counters.used,
+            "seed": store.seed,
+            "counters": store.counters.used,
         }
-        return orjson.dumps(head) + b"\n" + self._changeset()
+        return orjson.dumps(head) + b"\n" + (b"" if self._diff == () else store.changeset())
 
     def restore_now(self, state: bytes) -> None:
         """Go back to a snapshot; `diff` counts from the `reset` before the snapshot.
@@ -178,14 +166,13 @@ class SqlEnvironment:
                 where=self._name,
             )
         self.reset_now(seed)
-        self._guard.mode = Mode.ENGINE
+        store = self._ready()
         try:
-            apply_changes(self._connection, changeset, self.engine.tables)
+            store.apply(changeset)
         except (apsw.Error, ValueError, LookupError) as error:
-            self.seed = None
+            self._let_go()
             raise BadInput("the snapshot is damaged", where=self._name) from error
-        self._guard.mode = Mode.RUN
-        self._counters.start(self._counters.highest, counters)
+        store.counters.start(store.counters.highest, counters)
         self._start, self._diff = state, None
 
     def fork_now(self) -> SqlEnvironment:
@@ -210,11 +197,11 @@ class SqlEnvironment:
             BadApplication: the statement does not prepare, or it writes.
             ToolloomError: it fails when run, or lacks a parameter.
         """
-        self._check_ready()
+        store = self._ready()
         reader = self.engine.reader(sql)
-        self._budget.start()
+        store.budget.start()
         try:
-            rows = self._connection.execute(sql, parameters).fetchall()
+            rows = store.connection.execute(sql, parameters).fetchall()
         except (apsw.Error, ValueError, TypeError) as error:
             raise ToolloomError(f"{str(error).splitlines()[0]}: {sql}", where=self._name) from error
         return as_dicts(rows, reader.columns)
@@ -227,7 +214,7 @@ class SqlEnvironment:
         Raises:
             ToolloomError: `reset` did not come first.
         """
-        self._check_ready()
+        store = self._ready()
         program = self.engine.programs.get(name)
         if program is None:
             return _failed(CallFailed("unknown_tool", f"There is no tool {name!r}."))
@@ -238,49 +225,39 @@ class SqlEnvironment:
             values = program.arguments.bind(given)
         except CallFailed as error:
             return _failed(error)
-        self._budget.start()
+        store.budget.start()
         if program.writes:
-            return self._write(program, given, values)
+            return self._write(store, program, given, values)
         try:
-            return ToolResult(ok=True, content=program.run(self._connection, given, values))
+            return ToolResult(ok=True, content=program.run(store.connection, given, values))
         except (CallFailed, apsw.Error, ValueError, TypeError) as error:
             return _failed(failure(error))
 
     def _write(
-        self, program: Program, given: dict[str, Any], values: dict[str, Scalar]
+        self, store: Store, program: Program, given: dict[str, Any], values: dict[str, Scalar]
     ) -> ToolResult:
-        used = self._counters.used.copy()
-        execute = self._connection.execute
-        self._guard.mode = Mode.ENGINE
-        execute("SAVEPOINT call")
-        self._guard.mode = Mode.RUN
+        used = store.counters.used.copy()
+        store.savepoint()
         try:
-            content = program.run(self._connection, given, values)
+            content = program.run(store.connection, given, values)
         except (CallFailed, apsw.Error, ValueError, TypeError) as error:
-            self._roll_back(used)
+            self._roll_back(store, used)
             return _failed(failure(error))
         except BaseException:
-            self._roll_back(used)
+            self._roll_back(store, used)
             raise
-        self._guard.mode = Mode.ENGINE
-        execute("RELEASE call")
-        self._guard.mode = Mode.RUN
-        self._recorded += 1
+        store.release()
         self._diff = None
         self._log.append((program.name, _copy(given)))
         return ToolResult(ok=True, content=content)
 
-    def _roll_back(self, used: dict[str, int]) -> None:
+    def _roll_back(self, store: Store, used: dict[str, int]) -> None:
         """Undo the call that is running, and its use of identifiers."""
-        self._recorded += 1
-        if self._connection.in_transaction:
-            self._guard.mode = Mode.ENGINE
-            self._connection.execute("ROLLBACK TO call; RELEASE call")
-            self._guard.mode = Mode.RUN
-            self._counters.used = used
+        if store.roll_back():
+            store.counters.used = used
             return
         # SQLite ends the whole transaction when a write is interrupted. Do the episode again.
-        log, start, seed = self._log.copy(), self._start, self.seed
+        log, start, seed = self._log.copy(), self._start, store.seed
         if start:
             self.restore_now(start)
         elif seed is not None:
@@ -288,33 +265,11 @@ class SqlEnvironment:
         for name, arguments in log:
             self.call_now(name, arguments)
 
-    # --- inside ------------------------------------------------------------------------------
-
-    def _check_ready(self) -> None:
-        if self.seed is None:
+    def _ready(self) -> Store:
+        if self._store is None:
             what = "the environment is closed" if self._closed else "reset comes first"
             raise ToolloomError(what, where=self._name)
-
-    def _begin_session(self) -> None:
-        self._session = apsw.Session(self._connection, "main")
-        self._session.attach()
-        self._recorded = 0
-
-    def _end_session(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def _changeset(self) -> bytes:
-        if self._session is None:
-            raise ToolloomError("reset comes first", where=self._name)
-        if self._diff == ():
-            return b""
-        self._guard.mode = Mode.ENGINE
-        try:
-            return self._session.changeset()
-        finally:
-            self._guard.mode = Mode.RUN
+        return self._store
 
 
 def _copy(arguments: dict[str, Any]) -> dict[str, Any]:

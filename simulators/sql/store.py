@@ -1,0 +1,149 @@
+"""A database loaded with one seeded image, used for one episode after the other.
+
+All an episode does happens in one transaction on top of the image, each writing call in a savepoint
+of its own. So starting over is a ROLLBACK (3 µs, and no statement is prepared again), and the
+session that records changes may go on, because the rows it compares with are the same.
+
+Loading an image costs some 50 µs, and every statement is then prepared again on first use. So
+stores that nobody uses are kept, by seed, for whoever wants that seed next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from simulators.sql.changes import apply_changes
+from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
+from simulators.sql.identity import Counters
+from simulators.sql.tables import Table
+
+_SESSION_CALLS = 200
+"""Writing calls after which the session starts anew: its cost grows with all rows it ever saw."""
+_IDLE = 32
+"""Stores kept for later."""
+
+
+class Store:
+    """One connection. `seed` names the image it holds, None before `load`.
+
+    Args:
+        tables: of the application.
+        clock: the application's date and time.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], clock: str) -> None:
+        self.tables = tables
+        self.seed: int | None = None
+        self.counters = Counters()
+        self.budget = Budget()
+        self._guard = Guard(frozenset(tables))
+        self.connection = connect(self._guard, self.budget)
+        add_sources(self.connection, clock, self.counters.next)
+        self._session: apsw.Session | None = None
+        self._recorded = 0
+        self._guard.mode = Mode.RUN
+
+    @contextmanager
+    def _unguarded(self) -> Iterator[None]:
+        self._guard.mode = Mode.ENGINE
+        try:
+            yield
+        finally:
+            self._guard.mode = Mode.RUN
+
+    def load(self, seed: int, image: bytes) -> None:
+        """Replace what is there by a seeded image."""
+        self._end_session()
+        self.seed = None
+        with self._unguarded():
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            self.connection.deserialize("main", image)
+        self.seed = seed
+
+    def start(self, highest: Mapping[str, tuple[int, int]]) -> None:
+        """Start an episode on the loaded image.
+
+        Args:
+            highest: where `next_id` starts, see `identity`.
+        """
+        self._guard.mode = Mode.ENGINE
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+        self.connection.execute("BEGIN")
+        self._guard.mode = Mode.RUN
+        if self._session is None or self._recorded > _SESSION_CALLS:
+            self._end_session()
+            self._session = apsw.Session(self.connection, "main")
+            self._session.attach()
+            self._recorded = 0
+        self.counters.start(highest)
+
+    def savepoint(self) -> None:
+        """Begin a call that may write."""
+        self._recorded += 1
+        self._guard.mode = Mode.ENGINE
+        self.connection.execute("SAVEPOINT call")
+        self._guard.mode = Mode.RUN
+
+    def release(self) -> None:
+        """Keep what the call did."""
+        self._guard.mode = Mode.ENGINE
+        self.connection.execute("RELEASE call")
+        self._guard.mode = Mode.RUN
+
+    def roll_back(self) -> bool:
+        """Undo what the call did; False if SQLite has undone the whole episode already."""
+        if not self.connection.in_transaction:
+            return False
+        with self._unguarded():
+            self.connection.execute("ROLLBACK TO call; RELEASE call")
+        return True
+
+    def changeset(self) -> bytes:
+        """Return the net changes of the episode."""
+        with self._unguarded():
+            return self._session.changeset() if self._session else b""
+
+    def apply(self, changeset: bytes) -> None:
+        """Make the changes of a changeset recorded on the same image."""
+        with self._unguarded():
+            apply_changes(self.connection, changeset, self.tables)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._end_session()
+        self.connection.close(force=True)
+
+    def _end_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+class Stores:
+    """Idle stores of one application, the longest unused first."""
+
+    def __init__(self, tables: Mapping[str, Table], clock: str) -> None:
+        self._facts: Any = (tables, clock)
+        self._idle: list[Store] = []
+
+    def take(self, seed: int) -> Store:
+        """Return a store: one that holds `seed`, or a spare one, or a new one."""
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place].seed == seed:
+                return self._idle.pop(place)
+        if len(self._idle) >= _IDLE:
+            return self._idle.pop(0)
+        return Store(*self._facts)
+
+    def give_back(self, store: Store) -> None:
+        """Keep a store for later, or close it if there are enough."""
+        if store.seed is None or len(self._idle) >= _IDLE:
+            store.close()
+        else:
+            self._idle.append(store)
