@@ -311,13 +311,14 @@ def test_a_damaged_registry_is_kept_aside_and_the_next_command_works(workspace, 
     else:
         process = python(
             "import duckdb, os\ncon = duckdb.connect(str(workspace.database))\n"
-            "con.execute(\"INSERT INTO categories VALUES ('late', NULL)\")\n"
+            "con.execute(\"INSERT INTO categories SELECT 'k' || i, 'd' FROM range(100) t(i)\")\n"
             "os.kill(os.getpid(), 9)",
             workspace.path,
         )
         process.wait()
-        text = log.read_bytes()
-        log.write_bytes(text[:-20] + bytes([text[-20] ^ 1]) + text[-19:])
+        text = bytearray(log.read_bytes())
+        text[len(text) // 2] ^= 1
+        log.write_bytes(text)
     broken = workspace.database.read_bytes()
     with pytest.raises(StoreDamaged, match=r"kept as registry\.duckdb\.damaged-1"):
         categories(workspace)

@@ -192,14 +192,15 @@ def _bwrap_options(
     out = ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
     if network:
         out.append("--share-net")
-    out += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    out += ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm"]
+    out += ["--proc", "/proc", "--tmpfs", "/tmp"]
     for path in hidden:
         out += ["--tmpfs", path]
     for path in readable:
         out += ["--ro-bind", path, path]
     for path in writable:
         out += ["--bind", path, path]
-    for path in hidden:
+    for path in ("/dev", *hidden):
         out += ["--remount-ro", path]
     return out
 
