@@ -9,11 +9,13 @@ anything may be missing or of the wrong type; then the part is written as `any`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _DEEPEST = 4
 _MOST_ENUMERATED = 24
+_PLAIN = re.compile(r"[\w.$-]+")
 _SIMPLE = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
@@ -59,9 +61,14 @@ def _members(schema: Any, depth: int) -> str:
     required = schema.get("required") if isinstance(schema, Mapping) else None
     needed = set(map(str, required)) if isinstance(required, list) else set()
     return ", ".join(
-        f"{name}{'' if name in needed else '?'}: {_type(part, depth)}"
+        f"{_name(name)}{'' if name in needed else '?'}: {_type(part, depth)}"
         for name, part in _properties(schema).items()
     )
+
+
+def _name(name: Any) -> str:
+    plain = isinstance(name, str) and _PLAIN.fullmatch(name)
+    return str(name) if plain else _literal(name)
 
 
 def _type(schema: Any, depth: int) -> str:
@@ -75,7 +82,7 @@ def _type(schema: Any, depth: int) -> str:
         if isinstance(schema.get(union), list) and schema[union]:
             return " | ".join(dict.fromkeys(_type(part, depth - 1) for part in schema[union]))
     if isinstance(schema.get("$ref"), str):
-        return str(schema["$ref"]).rsplit("/", 1)[-1]
+        return _name(str(schema["$ref"]).rsplit("/", 1)[-1])
     kinds = schema.get("type")
     if isinstance(kinds, list) and kinds:
         return " | ".join(_kind(schema, kind, depth) for kind in kinds)
@@ -89,7 +96,7 @@ def _kind(schema: Mapping[str, Any], kind: Any, depth: int) -> str:
     if kind == "object" or (kind is None and _properties(schema)):
         inside = _members(schema, depth - 1)
         return f"{{{inside}}}" if inside else "object"
-    if kind not in _SIMPLE:
+    if not isinstance(kind, str) or kind not in _SIMPLE:
         return "any"
     note = _bounds(schema) if kind in ("integer", "number") else _format(schema)
     return f"{kind}({note})" if note and kind not in ("boolean", "null") else str(kind)
@@ -100,10 +107,11 @@ def _format(schema: Mapping[str, Any]) -> str:
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is None and high is None:
-        return ""
-    return f"{'' if low is None else low}..{'' if high is None else high}"
+    low, high = (
+        str(value) if isinstance(value, (int, float)) else ""
+        for value in (schema.get("minimum"), schema.get("maximum"))
+    )
+    return f"{low}..{high}" if low or high else ""
 
 
 def _choices(values: list[Any]) -> str:
