@@ -1,0 +1,162 @@
+"""A run that cannot be killed: what is on disk afterwards is what would have been there anyway."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from synth.core.config import load_config
+from synth.core.errors import BadInput, BadRow, ToolloomError
+from synth.pipeline.generate import Goal
+from synth.pipeline.job import generate
+from synth.run import Run, read_episodes, read_plan
+
+SETTINGS = ["generate.applications=['clinic']", "generate.agents=4", "generate.states=3"]
+FILES = ("plan.jsonl", "agents.jsonl", "episodes-0.jsonl", "config.json", "report.json")
+WANTED = 60
+
+
+def make(folder, goal=None, settings=SETTINGS):
+    config = load_config(None, settings)
+    goal = goal or Goal(accept=WANTED)
+    return asyncio.run(generate(config, folder / "runs" / "r", folder, goal))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reference")
+    make(folder)
+    return {name: (folder / "runs" / "r" / name).read_bytes() for name in FILES}
+
+
+def command_line(folder, *options):
+    settings = [f"--set={setting}" for setting in SETTINGS]
+    start = [sys.executable, "-m", "synth", "--workspace", str(folder), "generate"]
+    return [*start, *options, *settings]
+
+
+def same(folder, reference):
+    return {name: (folder / "runs" / "r" / name).read_bytes() for name in FILES} == reference
+
+
+def test_the_same_settings_give_the_same_files_in_another_process(tmp_path, reference):
+    command = [
+        sys.executable,
+        "-m",
+        "synth",
+        "--workspace",
+        str(tmp_path),
+        "generate",
+        "--run",
+        "r",
+    ]
+    command += ["--accept", str(WANTED), *(f"--set={setting}" for setting in SETTINGS)]
+    subprocess.run(
+        command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "7"}
+    )
+    assert same(tmp_path, reference)
+
+
+def test_kill_9_at_any_time_loses_nothing_and_the_same_command_finishes(tmp_path, reference):
+    command = [
+        sys.executable,
+        "-m",
+        "synth",
+        "--workspace",
+        str(tmp_path),
+        "generate",
+        "--run",
+        "r",
+    ]
+    command += ["--accept", str(WANTED), *(f"--set={setting}" for setting in SETTINGS)]
+    episodes = tmp_path / "runs" / "r" / "episodes-0.jsonl"
+    for lines in (3, 20, 45):
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while _lines(episodes) < lines and child.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert same(tmp_path, reference)
+
+
+def _lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+@pytest.mark.parametrize("name", ["plan.jsonl", "episodes-0.jsonl", "agents.jsonl"])
+def test_a_torn_last_line_is_made_again(tmp_path, reference, name):
+    make(tmp_path, Goal(accept=30))
+    path = tmp_path / "runs" / "r" / name
+    path.write_bytes(path.read_bytes()[:-40])
+    (tmp_path / "runs" / "r" / "report.json").unlink()
+    make(tmp_path)
+    assert same(tmp_path, reference)
+
+
+def test_a_finished_run_is_extended_without_playing_anything_twice(tmp_path, reference):
+    make(tmp_path, Goal(accept=20))
+    before = [e.trajectory.episode for e in read_episodes(tmp_path / "runs" / "r")]
+    make(tmp_path)
+    after = [e.trajectory.episode for e in read_episodes(tmp_path / "runs" / "r")]
+    assert after[: len(before)] == before
+    assert len(after) == len(set(after))
+    assert same(tmp_path, reference)
+
+
+def test_a_smaller_goal_leaves_the_surplus_and_counts_it_as_not_needed(tmp_path):
+    make(tmp_path, Goal(accept=30))
+    report = make(tmp_path, Goal(accept=10))
+    assert report["accepted"] == 10
+    assert (
+        report["not_needed"] == len(list(read_plan(tmp_path / "runs" / "r"))) - report["episodes"]
+    )
+
+
+def test_other_settings_are_refused_with_what_differs(tmp_path):
+    make(tmp_path, Goal(episodes=3))
+    with pytest.raises(BadInput, match=r"generate\.agents: 4 -> 5") as caught:
+        make(tmp_path, settings=[*SETTINGS[:1], "generate.agents=5", SETTINGS[2]])
+    assert caught.value.exit_code == 2
+
+
+def test_a_damaged_row_in_the_middle_is_named_and_nothing_is_changed(tmp_path):
+    make(tmp_path, Goal(episodes=5))
+    path = tmp_path / "runs" / "r" / "episodes-0.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    row = json.loads(lines[2])
+    row["trajectory"]["surprise"] = 1
+    path.write_bytes(b"\n".join([*lines[:2], json.dumps(row).encode(), *lines[3:]]))
+    damaged = path.read_bytes()
+    with pytest.raises(BadRow, match=r"episodes-0\.jsonl:3: .*surprise"):
+        make(tmp_path)
+    assert path.read_bytes() == damaged
+
+
+def test_a_second_process_on_the_same_run_is_refused_by_name(tmp_path):
+    config = load_config(None, SETTINGS)
+    with Run(tmp_path / "r", config), pytest.raises(ToolloomError, match=f"pid {os.getpid()}"):
+        Run(tmp_path / "r", config)
+    Run(tmp_path / "r", config).close()
+
+
+def test_ctrl_c_ends_cleanly_with_130_and_says_how_to_resume(tmp_path):
+    command = command_line(tmp_path, "--accept", "100000")
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    episodes = tmp_path / "runs" / "default" / "episodes-0.jsonl"
+    deadline = time.monotonic() + 60
+    while _lines(episodes) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    assert _lines(episodes) == len(list(read_episodes(episodes.parent)))
