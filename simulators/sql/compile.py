@@ -74,8 +74,6 @@ class Compiler:
             raise self.fail(path, str(error), self._remedy(str(error))) from error
         known = None if names is None else set(names)
         for name in found.parameters:
-            if not name:
-                raise self.fail(path, "a parameter without a name", "write :name")
             if known is not None and name not in known:
                 raise self.fail(path, f"unknown parameter :{name}", suggest(name, known))
         return found

@@ -250,7 +250,7 @@ def look(connection: apsw.Connection, guard: Guard, sql: str, mode: Mode) -> Loo
             (name, f"{table}.{column}" if table and column else None)
             for name, _, _, table, column in cursor.description_full
         )
-        names = tuple(name or "" for name in cursor.bindings_names)
+        names = tuple(str(name) for name in cursor.bindings_names)
         seen.append((text, Look(origins, names, bool(cursor.is_readonly))))
         return False
 
@@ -261,6 +261,8 @@ def look(connection: apsw.Connection, guard: Guard, sql: str, mode: Mode) -> Loo
         cursor.execute(sql, _Any(), can_cache=False)
     except apsw.ExecTraceAbort:
         pass
+    except apsw.BindingsError as error:
+        raise Refused("a parameter without a name: write :name") from error
     except (apsw.Error, ValueError, TypeError) as error:
         raise Refused(guard.refused or _clean(error)) from error
     finally:

@@ -168,10 +168,7 @@ def _keys(loc: tuple[str | int, ...]) -> list[str]:
     here: Any = Application
     for part in loc:
         here = _inside(here, part)
-    model = _arm(here)
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        return []
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return [field.alias or name for name, field in _arm(here).model_fields.items()]
 
 
 def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:

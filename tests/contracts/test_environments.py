@@ -147,6 +147,48 @@ class Shared(SqlEnvironment):
         return self
 
 
+class Toolless(SqlEnvironment):
+    def tools(self):
+        return ()
+
+
+class Twofold(SqlEnvironment):
+    def tools(self):
+        specs = super().tools()
+        return (*specs, specs[0].model_copy(update={"parameters": {"type": "array"}}))
+
+
+class Dirty(SqlEnvironment):
+    async def reset(self, seed):
+        self.reset_now(seed)
+        self.call_now("place_hold", {"book_id": "B2", "member_id": "M001"})
+
+
+class Torn(SqlEnvironment):
+    async def call(self, name, arguments):
+        result = await super().call(name, arguments)
+        return result.model_copy(update={"error": CallError(code="oops", message="?")})
+
+
+class Blank(SqlEnvironment):
+    async def fork(self):
+        twin = Blank(self.engine)
+        twin.reset_now(self.seed)
+        return twin
+
+
+class Entangled(SqlEnvironment):
+    async def fork(self):
+        twin = self.fork_now()
+        self.twin = twin
+        return twin
+
+    async def close(self):
+        if hasattr(self, "twin"):
+            self.twin.reset_now(self.seed)
+        await super().close()
+
+
 class Broken(SqlEnvironment):
     async def snapshot(self):
         raise OSError("disk on fire")
@@ -172,6 +214,13 @@ class Fragile(SqlEnvironment):
         (Stuck, "after restore the diff is not that of the snapshot"),
         (Rebased, "a snapshot restored elsewhere has another diff"),
         (Shared, "calls on a fork change its origin"),
+        (Toolless, "it offers no tools"),
+        (Twofold, "two of its tools share a name"),
+        (Twofold, "the parameters of find_member are no object"),
+        (Dirty, "the diff is not empty after reset"),
+        (Torn, "the result of list_loans is both a success and a failure, or neither"),
+        (Blank, "a fork has another diff than its origin"),
+        (Entangled, "closing the origin changes the fork"),
         (Broken, "the check 'snapshots' ends with OSError: disk on fire"),
         (Fragile, "closing twice raises RuntimeError"),
     ],
@@ -179,6 +228,17 @@ class Fragile(SqlEnvironment):
 def test_the_check_tells_what_an_environment_does_wrong(kind, told):
     problems = asyncio.run(check_environment(lambda: kind(ENGINE), CALLS))
     assert told in problems
+
+
+def test_something_else_is_no_environment():
+    class Half:
+        def __getattr__(self, name):
+            if name == "diff":
+                raise AttributeError(name)
+            return getattr(inner, name)
+
+    inner = ENGINE.environment()
+    assert "it lacks a method of the protocol" in asyncio.run(check_environment(Half, CALLS))
 
 
 def test_calls_that_prove_nothing_are_told():

@@ -542,6 +542,19 @@ def test_when_sqlite_gives_up_the_transaction_the_episode_survives(sql):
     ]
 
 
+def test_an_interrupted_python_undoes_the_call_and_goes_on():
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    environment = shop([WRITE, {"write": "UPDATE boxes SET due = date_add(:day, 1)"}], day=TEXT)
+    before = environment.snapshot_now()
+    environment._store.connection.create_scalar_function("date_add", stop, 2)
+    with pytest.raises(KeyboardInterrupt):
+        environment.call_now("act", {"day": "2026-03-02"})
+    assert environment.snapshot_now() == before
+    assert answer(environment, "add")["id"] == "X010"
+
+
 def test_patterns_are_matched_in_linear_time():
     environment = shop([WRITE], a={"type": "string", "pattern": "^(a+)+$"})
     started = time.process_time()
@@ -662,6 +675,38 @@ def test_queries_read_the_current_state_and_refuse_to_write():
     with pytest.raises(ToolloomError, match="interrupted"):
         environment.query(f"{ENDLESS} SELECT count(*) AS n FROM k")
     assert environment.query("SELECT size FROM boxes WHERE id = 'X1'") == [{"size": 2}]
+
+
+def test_only_so_many_queries_are_remembered():
+    environment = shop([WRITE])
+    for number in range(2_050):
+        environment.engine.reader(f"SELECT {number} AS n")
+    assert len(environment.engine._readers) == 2_000
+    assert environment.query("SELECT 0 AS n") == [{"n": 0}]
+
+
+def test_databases_are_lent_by_seed_and_kept_within_bounds():
+    engine = Engine(LIBRARY.application)
+    first = engine.environment()
+    first.reset_now(1)
+    answer(first, "lend_book", book_id="B1", member_id="M001")
+    lent = first._store
+    first.reset_now(2)
+    second = engine.environment()
+    second.reset_now(1)
+    assert second._store is lent
+    assert second.diff_now() == ()
+    many = [engine.environment() for _ in range(40)]
+    for seed, environment in enumerate(many):
+        environment.reset_now(seed)
+        environment.call_now("place_hold", {"book_id": "B1", "member_id": "M001"})
+    for environment in many:
+        environment.close_now()
+        environment.close_now()
+    fresh = engine.environment()
+    fresh.reset_now(77)
+    assert fresh.diff_now() == ()
+    assert fresh.query("SELECT count(*) AS n FROM holds") == [{"n": 0}]
 
 
 def test_environments_that_nobody_closes_are_collected():

@@ -160,7 +160,7 @@ def test_tables_say_types_booleans_and_foreign_keys():
         ("SELECT name FROM member", "no such table: member (did you mean 'members'"),
         ("SELECT lenght(name) AS n FROM members", "no such function: lenght"),
         ("SELECT name FROM members WHERE email = :emial", "unknown parameter :emial (did you mean"),
-        ("SELECT name FROM members WHERE email = ?", "parameter|no name"),
+        ("SELECT name FROM members WHERE email = ?", "a parameter without a name: write :name"),
         ("SELECT name FROM members; SELECT 1", "more than one statement in one text"),
         ("SELECT count(*) FROM members", "the column 'count(*)' has no name (name it with AS)"),
         ("SELECT m.id, b.id FROM members m, books b", "two columns named 'id'"),
@@ -338,6 +338,7 @@ def test_a_parameter_must_make_sense(parameter, message):
     ("changes", "message"),
     [
         ({"user": {"table": "member"}}, "user.table: no table 'member' (did you mean 'members'?)"),
+        ({"user": {"table": None}}, "user: an operator has no row (give user.table)"),
         ({"user__where": "blokced = 0"}, "user.where: no such column: blokced"),
         ({"user__where": "blocked = 0; SELECT 1"}, "user.where: more than one statement"),
         ({"user__where": "1 = 1 UNION SELECT sql FROM sqlite_master"}, "'sqlite_master'"),
