@@ -280,14 +280,16 @@ _CHOICE = re.compile(r"[\w' -]+(?:, [\w' -]+)*,? or [\w' -]+", re.I)
 def _alternatives(value: str, texts: Sequence[str]) -> set[str]:
     """Return what else a question offered: `paid` -> open, overdue for "open, paid or overdue"."""
     spoken = value.replace("_", " ").casefold()
+    size = len(spoken.split())
     found: set[str] = set()
     for text in texts:
         for match in _CHOICE.finditer(text.casefold()):
-            items = re.split(r", | or |,", match[0])
-            words = [item.strip().split() for item in items if item.strip()]
-            ends = {" ".join(w[-len(spoken.split()) :]) for w in words}
-            if spoken in ends:
-                found |= {end for end in ends if end != spoken and len(end) > 1}
+            items = [item.split() for item in re.split(r", | or |,", match[0]) if item.strip()]
+            # The question leads up to the first choice and may go on after the last one.
+            choices = {" ".join(item) for item in items[1:]}
+            choices |= {" ".join(items[0][-size:]), " ".join(items[-1][:size])}
+            if spoken in choices:
+                found |= {choice for choice in choices if choice != spoken and len(choice) > 1}
     return found
 
 

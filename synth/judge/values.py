@@ -51,7 +51,6 @@ CURRENCIES = {
 }  # fmt: skip
 EXPONENT = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "TND": 3}
 """ISO 4217 minor units where they are not 2."""
-_CENTS = frozenset({"cent", "cents", "pence"})
 _WORDS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
     "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
@@ -71,7 +70,7 @@ _BEFORE = re.compile(
     re.I,
 )
 _NUMBER = r"(?:\d{1,3}(?:[,.'\u2019\u00a0\u202f ]\d{3}){1,5}(?!\d)|\d{1,18})(?:[.,]\d{1,12})?"
-_AMOUNT = re.compile(rf"(?P<amount>{_NUMBER})(?!\w|[.,/:-]\w)")
+_AMOUNT = re.compile(rf"(?P<amount>{_NUMBER})(?!\w|[.,/:@-]\w)")
 _VALUE = re.compile(
     rf"""
     (?P<iso>\d{{4}}-\d\d-\d\d)(?![\w-]|T\d)
@@ -80,11 +79,12 @@ _VALUE = re.compile(
     |(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\.?\ (?:of\ )?(?P<month>{_MONTH})\b\.?
         (?:,?\ (?P<year>\d{{4}})(?![\w:]))?
     |(?P<one>\d{{1,2}})(?P<sep>[./])(?P<two>\d{{1,2}})(?P=sep)(?P<figyear>\d{{4}})(?![\w/])
-    |(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?::\d\d)?(?:\ ?(?P<half>[ap])\.?m\b\.?)?(?![\w:])
+    |(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?
+        (?:\ ?(?P<half>[ap])\.?m\b\.?)?(?![\w:])
     |(?P<onlyhour>\d{{1,2}})\ ?(?P<onlyhalf>[ap])\.?m\b\.?
-    |(?P<amount>{_NUMBER})[ \u00a0]?(?P<currency>[€$£¥₹]|(?:{_CODE}|cents?|pence)(?!\w))
+    |(?P<amount>{_NUMBER})[ \u00a0]?(?P<currency>[€$£¥₹](?!\d)|(?:{_CODE}|cents?|pence)(?!\w))
     |(?P<number>(?:\d{{1,3}}(?:[,'\u2019\u00a0\u202f]\d{{3}}){{1,5}}(?!\d)|\d{{1,18}})
-        (?:[.,]\d{{1,12}})?)(?!\w|[.,/:-]\w)
+        (?:[.,]\d{{1,12}})?)(?!\w|[.,/:@-]\w)
     """,
     re.X | re.I,
 )
@@ -101,9 +101,9 @@ _Item: TypeAlias = tuple[str, tuple[object, ...]]
 def scan(text: str) -> tuple[Found, ...]:
     """Return the values of a text that are written with digits, in order."""
     found: list[Found] = []
-    at = 0
-    while start := _START.search(text, at):
-        at = _take(text, start.start(), found)
+    end = 0
+    while start := _START.search(text, end):
+        end = _take(text, start.start(), end, found)
     return tuple(found)
 
 
@@ -121,11 +121,14 @@ def number_words(text: str) -> list[Found]:
     return found
 
 
-def _take(text: str, at: int, found: list[Found]) -> int:
-    """Read the value whose first digit is at `at`; return where to go on."""
+def _take(text: str, at: int, free: int, found: list[Found]) -> int:
+    """Read the value whose first digit is at `at`; return where to go on.
+
+    What stands before `free` belongs to the value before.
+    """
     if at > 1 and text[at - 1] in "-.@/:+," and text[at - 2].isalnum():
         return _skip(text, at)  # the 12 of `R-12`
-    before = _BEFORE.search(text, max(0, at - 14), at)
+    before = _BEFORE.search(text, max(free, at - 14), at)
     if before is None or text[at - 1 : at] == "+":
         return _skip(text, at)
     if before["month"] and (match := _MONTH_FIRST.match(text, at)):
@@ -165,17 +168,17 @@ def _typed(match: re.Match[str], negative: bool) -> Iterator[_Item]:
 
 
 def _amount(match: re.Match[str], unit: str | None, negative: bool) -> Iterator[_Item]:
-    number = _decimal(match["amount"] or match["number"], money=unit is not None)
+    code = CURRENCIES.get(unit.casefold()) if unit is not None else None
+    exponent = EXPONENT.get(code or "", 2)
+    # A dot before three digits parts thousands of euros, but it ends the dinars.
+    number = _decimal(match["amount"] or match["number"], dots=unit is not None and exponent != 3)
     if number is None:
         return
     number = -number if negative else number
     if unit is None:
         yield "number", (number,)
-    elif unit.casefold() in _CENTS:
-        yield "money", (None, number)
-    else:
-        code = CURRENCIES[unit.casefold()]
-        yield "money", (code, number * 10 ** EXPONENT.get(code, 2))
+    else:  # cents of any currency, or an amount in its main unit
+        yield "money", (code, number * 10**exponent if code else number)
 
 
 def _date(year: str | None, month: str, day: str) -> _Item:
@@ -199,7 +202,7 @@ def _time(match: re.Match[str]) -> _Item:
     return "time", (hour, int(match["minute"] or 0))
 
 
-def _decimal(text: str, *, money: bool) -> Decimal | None:
+def _decimal(text: str, *, dots: bool) -> Decimal | None:
     """Read a number as people write it: `1,234.50`, `1.234,50`, `12,5`."""
     plain = _BLANKS.sub("", text)
     comma, dot = plain.rfind(","), plain.rfind(".")
@@ -208,7 +211,7 @@ def _decimal(text: str, *, money: bool) -> Decimal | None:
         plain = plain.replace(thousands, "").replace(point, ".")
     elif comma >= 0:
         plain = plain.replace(",", "" if _grouped(plain, ",") else ".")
-    elif money and dot >= 0 and _grouped(plain, "."):
+    elif dots and dot >= 0 and _grouped(plain, "."):
         plain = plain.replace(".", "")
     try:
         return Decimal(plain)
@@ -218,7 +221,7 @@ def _decimal(text: str, *, money: bool) -> Decimal | None:
 
 def _grouped(text: str, mark: str) -> bool:
     head, *groups = text.split(mark)
-    return len(head) <= 3 and all(len(group) == 3 for group in groups)
+    return len(head) <= 3 and head != "0" and all(len(group) == 3 for group in groups)
 
 
 # --- comparing -------------------------------------------------------------------------------
@@ -302,4 +305,9 @@ def _joined(text: str, at: int, step: int, edge: str) -> bool:
     if char.isalnum() or char == "_":
         return True
     after = at + step
-    return char in "-.@/+" and 0 <= after < len(text) and text[after].isalnum()
+    if not 0 <= after < len(text):
+        return False
+    beyond = text[after]
+    return (char in "-.@/+" and beyond.isalnum()) or (
+        char == ":" and edge.isdigit() and beyond.isdigit()
+    )
