@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from synth.core.errors import BadInput, ToolloomError
+from synth.core.errors import BadInput
 from train.attention import install
 from train.batches import Batch, Row, batches
 from train.models import Loaded, load, save
@@ -214,8 +214,6 @@ class TorchEngine:
         """
         started = time.perf_counter()
         norm = self.optimizer.step(step.lr, clip=step.clip)
-        if norm != norm or norm == float("inf"):
-            raise ToolloomError("the gradient is not finite", remedy="lower the learning rate")
         self._changed()
         self.meter.trained_s += time.perf_counter() - started
         return norm

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from synth.core.errors import ToolloomError
+
 
 class MasterAdamW:
     """AdamW (decoupled weight decay on matrices only) with float32 master weights.
@@ -70,9 +72,15 @@ class MasterAdamW:
 
         Returns:
             The norm before clipping.
+
+        Raises:
+            ToolloomError: the gradient is not finite; no weight has moved.
         """
         gradients = [master.grad for master in self.masters if master.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
+        if not torch.isfinite(norm):
+            self.inner.zero_grad(set_to_none=True)
+            raise ToolloomError("the gradient is not finite", remedy="lower the learning rate")
         if clip is not None:
             torch.nn.utils.clip_grads_with_norm_(self.masters, clip, norm)
         for group in self.inner.param_groups:

@@ -86,9 +86,8 @@ def plan_steps(prepared: Prepared, config: SftConfig, *, places: int) -> list[li
     steps: list[list[int]] = [[]]
     spent = filled = 0
     for epoch in range(config.epochs):
-        for chunk in _chunks(
-            prepared.agents, config.together, seeds.rng("sft", config.seed, epoch)
-        ):
+        rng = seeds.rng("sft", config.seed, epoch)
+        for chunk in _chunks(prepared, config.together, places, rng):
             cost = _cost([prepared.rows[index] for index in chunk], places)
             if spent + cost > config.budget and any(steps):
                 return [step for step in steps if step]
@@ -101,14 +100,22 @@ def plan_steps(prepared: Prepared, config: SftConfig, *, places: int) -> list[li
     return [step for step in steps if step]
 
 
-def _chunks(agents: Sequence[str], together: int, rng: random.Random) -> list[list[int]]:
-    rows: dict[str, list[int]] = defaultdict(list)
-    for index, agent in enumerate(agents):
-        rows[agent].append(index)
-    chunks = []
-    for of_agent in rows.values():
+def _chunks(prepared: Prepared, together: int, places: int, rng: random.Random) -> list[list[int]]:
+    """Return rows of one agent each that fit one batch when they share their beginning."""
+    by_agent: dict[str, list[int]] = defaultdict(list)
+    for index, agent in enumerate(prepared.agents):
+        by_agent[agent].append(index)
+    chunks: list[list[int]] = []
+    for of_agent in by_agent.values():
         rng.shuffle(of_agent)
-        chunks += [of_agent[n : n + together] for n in range(0, len(of_agent), together)]
+        current: list[int] = []
+        for index in of_agent:
+            rows = [prepared.rows[i] for i in (*current, index)]
+            if current and (len(current) == together or _cost(rows, places) > places):
+                chunks.append(current)
+                current = []
+            current.append(index)
+        chunks.append(current)
     rng.shuffle(chunks)
     return chunks
 
