@@ -108,5 +108,6 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str]]:
 
 
 def _fail(line: str, code: int) -> int:
-    sys.stderr.write(line + "\n")
+    # Names and messages of others may hold line breaks; a user gets one line all the same.
+    sys.stderr.write(" ".join(line.split()) + "\n")
     return code

@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     result = _ANSWERS[arguments.action](workspace, arguments)
     if not arguments.json:
         _show(result)
+        if arguments.action == "stats" and not result["tools_real"]:
+            show("no real tools yet: toolloom crawl npm:@modelcontextprotocol/server-filesystem")
     return result
 
 
@@ -43,7 +45,8 @@ def _stats(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any
 
 def _search(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
     found = browse.search(workspace, arguments.text, arguments.limit)
-    return {"columns": list(found[0]) if found else [], "rows": [list(r.values()) for r in found]}
+    columns = ("tool", "effect", "score", "description")
+    return {"columns": list(columns), "rows": [[tool[c] for c in columns] for tool in found]}
 
 
 def _one(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -66,7 +69,7 @@ def _show(result: dict[str, Any]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*[Column(Text(name)) for name in result["columns"]])
+    table = Table(*[Column(Text(name), overflow="fold") for name in result["columns"]])
     for row in result["rows"]:
         table.add_row(*[Text("" if cell is None else str(cell)) for cell in row])
     Console().print(table)

@@ -1,0 +1,176 @@
+"""The command line: its options are frozen, its errors are one line, its exit codes documented."""
+
+import argparse
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from synth import app
+
+OPTIONS = {
+    "demo": "episodes offline seed",
+    "crawl": "allow-weaker concurrency network",
+    "registry": "limit",
+    "generate": "accept concurrency config episodes run set",
+    "report": "run",
+    "export": "format limit run to",
+    "lint": "",
+    "models": "",
+    "train": "application config dataset model run set",
+    "eval": "application config episodes model set",
+    "doctor": "",
+}
+"""Options of each command beside the shared `--workspace` and `--json`: a new one is a decision."""
+BOOKS = Path(__file__).parent / "simulators" / "data"
+
+
+def toolloom(folder, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "synth", "--workspace", str(folder), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", app.COMMANDS)
+def test_options_are_the_frozen_ones_and_each_has_help(command):
+    module = importlib.import_module(f"synth.app.{command}")
+    parser = argparse.ArgumentParser()
+    module.configure(parser)
+    actions = [a for a in parser._actions if a.dest != "help"]
+    found = {a.option_strings[-1].removeprefix("--") for a in actions if a.option_strings}
+    assert found == set(OPTIONS[command].split())
+    assert module.__doc__
+    unexplained = [a.dest for a in actions if not a.help and not a.choices]
+    assert set(unexplained) <= {"seed"}
+
+
+def test_every_command_is_documented():
+    docs = Path(__file__).parent.parent / "docs"
+    text = "\n".join(page.read_text(encoding="utf-8") for page in docs.glob("*.md"))
+    assert not [name for name in app.COMMANDS if f"toolloom {name}" not in text]
+
+
+def test_help_lists_every_command(tmp_path):
+    said = toolloom(tmp_path, "--help")
+    assert said.returncode == 0
+    assert all(re.search(rf"^  {name} ", said.stdout, re.M) for name in app.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("genrate --accept 1", "did you mean 'generate'"),
+        ("generate --accept 1 --set generate.applications=['hotl']", "did you mean 'hotel'"),
+        ("generate --accept 1 --set generate.agnets=3", "did you mean agents"),
+        ("generate --accept 1 --run ../x", "not a name for a run"),
+        ("generate --accept 1 --set generate.live_share=0.5", "toolloom crawl npm:"),
+        ("generate --accept 1 --config missing.toml", "missing.toml"),
+        ("report", "there is no run 'default'"),
+        ("export --run nothing", "there is no run 'nothing'"),
+        ("lint hotle", "did you mean 'hotel'"),
+        ("crawl ftp:thing", "not a source of tools"),
+        ("crawl no/such/mcp.json", "no/such/mcp.json"),
+        ("registry search", "needs a text"),
+        ("registry show no_such_tool", "unknown tool"),
+        ("registry sql 'SELECT", "sql"),
+        ("train rl", "rl needs --application"),
+        ("train sft", "sft needs --dataset"),
+    ],
+)
+def test_bad_input_gets_one_line_with_a_remedy_and_exit_code_2(tmp_path, line, says):
+    said = toolloom(tmp_path, *line.split())
+    assert said.returncode == 2, said.stderr
+    assert says in said.stderr
+    assert len(said.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ("application: [", "broken.yaml"),
+        ("application: x\nsurprise: 1", "surprise"),
+        ("", "broken.yaml"),
+    ],
+)
+def test_a_broken_application_names_file_and_place(tmp_path, broken, says):
+    path = tmp_path / "broken.yaml"
+    path.write_text(broken, encoding="utf-8")
+    said = toolloom(tmp_path / "w", "lint", path)
+    assert (said.returncode, len(said.stderr.strip().splitlines())) == (2, 1)
+    assert says in said.stderr
+    assert "broken.yaml" in said.stderr
+
+
+def test_json_is_one_object_on_stdout_and_progress_stays_on_stderr(tmp_path):
+    settings = ("--set", "generate.applications=['clinic']", "--set", "generate.agents=3")
+    made = toolloom(tmp_path, "generate", "--episodes", 20, "--json", *settings)
+    report = json.loads(made.stdout)
+    assert report["episodes"] == 20
+    shown = toolloom(tmp_path, "--json", "report")
+    assert json.loads(shown.stdout) == report
+    exported = json.loads(toolloom(tmp_path, "export", "--json", "--format", "openai").stdout)
+    assert exported["rows"] == report["accepted"]
+    stats = json.loads(toolloom(tmp_path, "registry", "stats", "--json").stdout)
+    assert stats["tools_synthetic"] >= 54
+    query = "SELECT count(*) AS n FROM episodes"
+    answer = json.loads(toolloom(tmp_path, "registry", "sql", query, "--json").stdout)
+    assert answer == {"columns": ["n"], "rows": [[20]]}
+    found = json.loads(toolloom(tmp_path, "registry", "search", "cancel booking", "--json").stdout)
+    assert found["rows"][0][0] == "application:hotel/cancel_booking"
+
+
+def test_people_get_a_funnel_and_a_table(tmp_path):
+    settings = ("--set", "generate.applications=['clinic']", "--set", "generate.agents=3")
+    made = toolloom(tmp_path, "generate", "--accept", 5, *settings)
+    assert made.returncode == 0
+    assert re.search(r"accepted +5$", made.stdout, re.M)
+    table = toolloom(tmp_path, "registry", "search", "appointment").stdout
+    assert "get_appointment" in table
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    line = f"{sys.executable} -m synth --workspace {tmp_path} registry search appointment | true"
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_locked_registry_names_the_process_that_holds_it(tmp_path):
+    toolloom(tmp_path, "registry", "stats")
+    code = (
+        "import duckdb, sys, time\n"
+        "con = duckdb.connect(sys.argv[1]); print('open', flush=True); time.sleep(60)\n"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "registry.duckdb")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout.readline() == "open\n"
+        said = toolloom(tmp_path, "registry", "stats")
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    assert said.returncode == 1
+    assert f"process {holder.pid}" in said.stderr
+    assert len(said.stderr.strip().splitlines()) == 1
+
+
+def test_doctor_tells_what_there_is(tmp_path):
+    found = json.loads(toolloom(tmp_path, "doctor", "--json").stdout)
+    assert found["versions"]["duckdb"]
+    assert found["sandbox"]
+    assert found["programs"]["npm"] is (shutil.which("npm") is not None)
