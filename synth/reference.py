@@ -76,7 +76,7 @@ class ReferenceAgent:
 
     def _play(self) -> _Script:
         missing = list(self._task.blueprint.withheld)
-        asked_for_consent = changed = False
+        written = 0
         reason: str | None = None
         groups = [list(g) for _, g in groupby(self._plan.calls, key=lambda call: call.group)]
         for number, group in enumerate(groups):
@@ -86,11 +86,12 @@ class ReferenceAgent:
                 yield from self._ask(needed)
             writes = [call for call in group if call.effect is not Effect.READ]
             if self._confirms and writes and self._plan.claims:
-                messages = yield self._text(self._consent(writes, first=not asked_for_consent))
-                asked_for_consent = True
+                messages = yield self._text(self._consent(writes, written))
                 if _declines(messages[-1]):
-                    yield from self._end(self._report(None) if changed else self._say("declined"))
-            changed = changed or bool(writes)
+                    if written:  # a superfluous write, of which the user thought better
+                        self.mistake = None
+                    yield from self._end(self._report(None) if written else self._say("declined"))
+            written += len(writes)
             reason = yield from self._call(group)
             if reason is not None and not self._plan.persists:
                 break
@@ -150,11 +151,22 @@ class ReferenceAgent:
     def _clauses(self) -> list[str]:
         return [_yours(voices.wish(clause)) for clause in self._task.blueprint.clauses]
 
-    def _consent(self, writes: list[PlannedCall], *, first: bool) -> str:
-        if first:
-            clauses = _listed(self._clauses())
-            return self._say("confirm", clauses=clauses, Clauses=_capital(clauses))
-        return self._say("confirm_next", action=_listed([_action(call) for call in writes]))
+    def _consent(self, writes: list[PlannedCall], written: int) -> str:
+        """Ask for a yes to `writes`, after `written` others.
+
+        In the user's own words, where each wish is one write; the arguments of a call (minor units,
+        keys) are nothing a person could agree to.
+        """
+        clauses = self._clauses()
+        total = sum(call.effect is not Effect.READ for call in self._plan.calls)
+        if total == len(clauses):
+            clauses = clauses[written : written + len(writes)]
+        elif written:
+            clauses = [call.tool.replace("_", " ") for call in writes]
+        wish = _listed(clauses)
+        if written:
+            return self._say("confirm_next", action=wish)
+        return self._say("confirm", clauses=wish, Clauses=_capital(wish))
 
     def _report(self, reason: str | None) -> str:
         """Return the final message: a sentence a goal."""
@@ -290,11 +302,6 @@ def _listed(items: Sequence[str]) -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def _action(call: PlannedCall) -> str:
-    values = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in call.arguments.items())
-    return f"{call.tool.replace('_', ' ')}{f' ({values})' if values else ''}"
 
 
 def _needs(group: list[PlannedCall], fact: Fact) -> bool:
