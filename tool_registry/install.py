@@ -106,9 +106,9 @@ async def exclusive(folder: Path) -> AsyncIterator[None]:
 
 def folder_name(package: str, version: str | None, constraint: str | None = None) -> str:
     """Return a folder name for an installation, readable and free of separators."""
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", package.lstrip("@").replace("/", "--"))
-    held = "+" + re.sub(r"[^A-Za-z0-9.]", "-", constraint) if constraint else ""
-    return f"{safe}@{version or 'newest'}{held}"
+    held = f"+{constraint.replace('<', '-')}" if constraint else ""
+    name = f"{package.lstrip('@').replace('/', '--')}@{version or 'newest'}{held}"
+    return re.sub(r"[^A-Za-z0-9._@+*-]", "_", name)
 
 
 def newest_kept(registry: Path, package: str) -> str | None:

@@ -183,13 +183,11 @@ def _clean_map(keyword: str, schemas: Mapping[str, Any], flags: set[str]) -> dic
 def _repair_keywords(schema: dict[str, Any], flags: set[str]) -> None:
     """Drop or mend keywords in place whose value no draft allows."""
     required = schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(item, str) for item in required):
+    names = required if isinstance(required, list) else []
+    kept = list(dict.fromkeys(name for name in names if isinstance(name, str)))
+    if kept != required:
         flags.add("bad_required")
-        names = required if isinstance(required, list) else []
-        schema["required"] = [item for item in names if isinstance(item, str)]
-    elif len(set(required)) < len(required):
-        flags.add("bad_required")
-        schema["required"] = list(dict.fromkeys(required))
+        schema["required"] = kept
     for keyword in _MAPS:
         if keyword in schema and not isinstance(schema[keyword], dict):
             flags.add("bad_property")

@@ -7,12 +7,14 @@ listing. Listing may install and run a server, but never calls a tool.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from synth.core.errors import BadInput
 from synth.core.mcp.session import Limits
 from synth.core.plugins import Plugins
 
@@ -118,6 +120,18 @@ class Source(Protocol):
         Raises:
             ServerFailed: no list; the outcome is recorded.
         """
+
+
+def split_words(text: str, *, where: str) -> list[str]:
+    """Split `NAME ARGUMENT...` as a shell would, without a shell.
+
+    Raises:
+        BadInput: an unclosed quotation mark.
+    """
+    try:
+        return shlex.split(text) or [""]
+    except ValueError as error:
+        raise BadInput(f"{error}: {text!r}", where=where) from error
 
 
 SOURCES = Plugins("source", "tool_registry.sources", "SOURCE")

@@ -381,7 +381,8 @@ def reads_secrets(request):
     if not is_list(request):
         return plain(request)
     seen = [dict(os.environ)]
-    places = [*sys.argv[2:], *map(os.path.dirname, sys.argv[2:])]
+    named = [word.removeprefix("at:") for word in sys.argv[2:]]
+    places = [*named, *map(os.path.dirname, named)]
     places += [f"/proc/{entry}/environ" for entry in os.listdir("/proc") if entry.isdigit()]
     for place in places:
         try:

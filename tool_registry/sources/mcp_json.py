@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import orjson
 
 from synth.core.errors import BadInput, ServerFailed
 from tool_registry import secrets
-from tool_registry.listing import Command, list_server
+from tool_registry.listing import WORK, Command, list_server
 from tool_registry.source import Bench, Listing, Target
 from tool_registry.sources import npm, pypi
 
 _CONTAINERS = frozenset({"docker", "podman"})
+_PROJECT_OPTIONS = frozenset({"--directory", "--project", "--prefix", "-C"})
+_CODE = frozenset({".py", ".js", ".mjs", ".cjs", ".ts"})
 
 
 class McpJson:
@@ -52,12 +55,14 @@ class McpJson:
                 outcome="unsupported",
             )
         listing.flags.add("local_command")
+        argv, shown = _shown((*target.command, *target.arguments))
+        cwd = Path(target.cwd) if target.cwd else None
         command = Command(
-            argv=(*target.command, *target.arguments),
+            argv=argv,
             label=target.server,
             env=dict(target.env),
-            cwd=Path(target.cwd) if target.cwd else None,
-            readable=_named_paths(target),
+            cwd=cwd,
+            readable=(*shown, cwd) if cwd else shown,
         )
         await list_server(command, bench, listing)
 
@@ -65,10 +70,10 @@ class McpJson:
 def _entries(path: Path) -> dict[str, Any]:
     try:
         document = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise BadInput(error.strerror or str(error), where=str(path)) from error
     except orjson.JSONDecodeError as error:
         raise BadInput(f"not JSON: {error}", where=str(path)) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise BadInput(getattr(error, "strerror", None) or str(error), where=str(path)) from error
     for key in ("mcpServers", "servers"):
         if isinstance(document, dict) and isinstance(document.get(key), dict):
             return dict(document[key])
@@ -167,18 +172,35 @@ def _named(source: npm.Npm | pypi.PyPI, package: str | None, rest: list[str], wh
     return source.target(spec, arguments)
 
 
-def _named_paths(target: Target) -> tuple[Path, ...]:
-    """Return what the command line names of the machine: it stays visible, read-only."""
-    named = [Path(word).expanduser() for word in (*target.command[1:], *target.arguments)]
-    named += [Path(target.cwd)] if target.cwd else []
-    out = []
-    for path in named:
-        if path.is_absolute() and path.exists() and path not in (Path("/"), Path.home()):
-            out.append(path)
-            script_folder = path.is_file() and path.parent not in (Path("/"), Path.home())
-            if script_folder and path.suffix in (".py", ".js", ".mjs", ".cjs", ".ts"):
-                out.append(path.parent)  # what it imports
-    return tuple(dict.fromkeys(out))
+def _shown(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """Return the command line, and what of the machine it needs to see to start.
+
+    Its own code is shown. A folder of data becomes the private folder, and a file of data stays
+    hidden: a list needs neither, and both could end up in a description.
+    """
+    argv, shown = [words[0]], []
+    for before, word in pairwise(words):
+        path = Path(word).expanduser()
+        if not path.is_absolute() or not path.exists():
+            argv.append(word)
+        elif path.is_dir() and before not in _PROJECT_OPTIONS:
+            argv.append(WORK)
+        else:
+            argv.append(word)
+            if path.is_dir() or path.suffix in _CODE:
+                shown.append(path if path.is_dir() else _project(path))
+    return tuple(argv), tuple(dict.fromkeys(shown))
+
+
+def _project(script: Path) -> Path:
+    """Return the folder that holds what a script imports, or the script alone."""
+    homes = (Path("/"), Path.home())
+    for folder in script.parents:
+        if folder in homes:
+            break
+        if any((folder / name).exists() for name in ("package.json", "pyproject.toml")):
+            return folder
+    return script.parent if script.parent not in homes else script
 
 
 SOURCE = McpJson()

@@ -7,7 +7,6 @@ registry is, npm's own configuration says.
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import time
 from collections.abc import Sequence
@@ -20,9 +19,9 @@ from synth.core.errors import BadInput, ServerFailed
 from synth.core.jsonl import write_atomic
 from tool_registry import install, secrets
 from tool_registry.listing import Command, list_server
-from tool_registry.source import Bench, Listing, Target
+from tool_registry.source import Bench, Listing, Target, split_words
 
-_SPEC = re.compile(r"(?P<name>(@[a-z0-9~-][\w.~-]*/)?[a-z0-9~-][\w.~-]*)(@(?P<version>[\w.+-]+))?")
+_SPEC = re.compile(r"(?P<name>(@[a-z0-9][\w.~-]*/)?[a-z0-9][\w.~-]*)(@(?P<version>[\w.+-]+))?")
 _QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
 
 
@@ -38,7 +37,7 @@ class Npm:
 
     def targets(self, text: str) -> Sequence[Target]:
         """Return the one server that `text` names."""
-        spec, *arguments = shlex.split(text.removeprefix("npm:")) or [""]
+        spec, *arguments = split_words(text.removeprefix("npm:"), where="npm")
         return [self.target(spec, arguments)]
 
     def target(self, spec: str, arguments: Sequence[str] = (), script: str | None = None) -> Target:
@@ -105,12 +104,14 @@ async def _installed(npm: str, target: Target, bench: Bench, listing: Listing) -
 
 async def _install(npm: str, folder: Path, spec: str, bench: Bench) -> None:
     """Install, first without asking again about packages that npm knows already."""
-    command = [npm, "install", "--prefix", str(folder), "--ignore-scripts", *_QUIET, spec]
+    command = [npm, "install", "--prefix", str(folder), "--ignore-scripts", *_QUIET]
     finished = None
     for extra in (["--prefer-offline"], []):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        finished = await install.run_installer([*command, *extra], limit_s=bench.install_s)
+        finished = await install.run_installer(
+            [*command, *extra, "--", spec], limit_s=bench.install_s
+        )
         if finished.status == 0:
             return
     why = _why(finished.output) if finished else ""

@@ -8,7 +8,6 @@ with `mcp<2`.
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import sys
 import time
@@ -22,7 +21,7 @@ from synth.core.errors import BadInput, ServerFailed
 from synth.core.jsonl import write_atomic
 from tool_registry import install, secrets
 from tool_registry.listing import Command, list_server
-from tool_registry.source import Bench, Listing, Target
+from tool_registry.source import Bench, Listing, Target, split_words
 
 OLD_SDK = "mcp<2"
 _SPEC = re.compile(
@@ -42,7 +41,7 @@ class PyPI:
 
     def targets(self, text: str) -> Sequence[Target]:
         """Return the one server that `text` names."""
-        spec, *arguments = shlex.split(text.removeprefix("pypi:")) or [""]
+        spec, *arguments = split_words(text.removeprefix("pypi:"), where="pypi")
         return [self.target(spec, arguments)]
 
     def target(self, spec: str, arguments: Sequence[str] = (), script: str | None = None) -> Target:
@@ -129,7 +128,7 @@ async def _install(folder: Path, target: Target, bench: Bench, constraint: str |
     if uv is None:
         commands = [
             [sys.executable, "-m", "venv", str(folder)],
-            [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wanted],
+            [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--", *wanted],
         ]
         env: dict[str, str] = {}
     else:
@@ -138,7 +137,7 @@ async def _install(folder: Path, target: Target, bench: Bench, constraint: str |
         into.append("--compile-bytecode")  # the server may not write here; saves 1 CPU-s a start
         commands = [
             [uv, "venv", "--quiet", "--python", sys.executable, str(folder)],
-            [*into, *options, *wanted],
+            [*into, *options, "--", *wanted],
         ]
     for command in commands:
         done = await install.run_installer(command, limit_s=bench.install_s, env=env)
