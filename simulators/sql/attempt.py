@@ -162,7 +162,7 @@ class Attempt:
         implied: set[str] = set().union(*(wish.implied for wish in plot.asked))
         opening = self._opening(said, implied, withheld)
         background = self._background(plot.asked, said)
-        told = withheld | {fact.name for fact in opening}
+        told = {(fact.label, fact.spoken) for fact in (*opening, *plot.withheld)}
         return Blueprint.model_construct(
             kind=plot.kind,
             world=self.application.application,
@@ -171,7 +171,7 @@ class Attempt:
             clauses=plot.clauses or tuple(wish.clause for wish in plot.asked),
             opening=tuple(opening),
             withheld=plot.withheld,
-            background=_distinct(f for n, f in background.items() if n not in told),
+            background=_distinct(background.values(), told),
             solution=self._calls(solver, plot.moves),
             diffs=plot.diffs,
             outputs=plot.outputs,
@@ -196,7 +196,8 @@ class Attempt:
     def _opening(
         self, said: Mapping[str, Fact], implied: set[str], withheld: set[str]
     ) -> list[Fact]:
-        facts = [fact for name, fact in said.items() if name not in implied]
+        conveyed = {(said[name].label, said[name].spoken) for name in implied if name in said}
+        facts = list(_distinct(said.values(), conveyed))
         facts.sort(key=lambda fact: not fact.name.startswith("user."))
         me = self.mind.me
         known = any(name.startswith("user.") for name in (*said, *withheld))
@@ -239,6 +240,11 @@ class Attempt:
         return tool, {n: v for n, v in drawn.items() if n in fixed or not needed[n].optional}
 
 
-def _distinct(facts: Iterable[Fact]) -> tuple[Fact, ...]:
-    """Leave out facts that say the same of the same thing."""
-    return tuple({(fact.label, fact.spoken): fact for fact in facts}.values())
+def _distinct(facts: Iterable[Fact], told: Iterable[tuple[str, str]]) -> tuple[Fact, ...]:
+    """Leave out facts that say what another, or one told already, says of the same thing."""
+    known = set(told)
+    found: dict[tuple[str, str], Fact] = {}
+    for fact in facts:
+        if (fact.label, fact.spoken) not in known:
+            found.setdefault((fact.label, fact.spoken), fact)
+    return tuple(found.values())

@@ -15,7 +15,7 @@ import orjson
 
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.graph import Graph
-from simulators.sql.words import Spoken, Withheld, noun, spoken
+from simulators.sql.words import Spoken, Withheld, noun, singular, spoken
 from synth.core.application import Parameter
 from synth.core.errors import BadApplication
 from synth.core.types import Fact, Scalar, ToolResult
@@ -330,7 +330,8 @@ def called(path: str, *, alone: bool = False) -> str:
     """
     parts = path.split(".")
     if len(parts) > 1 and parts[-1].isdigit():
-        return noun(parts[-2]) if alone else f"{_ordinal(int(parts[-1]))} {noun(parts[-2])}"
+        word = singular(noun(parts[-2]))
+        return word if alone else f"{_ordinal(int(parts[-1]))} {word}"
     if len(parts) > 2 and parts[-2].isdigit():
         return f"{noun(parts[-1])} of the {called('.'.join(parts[:-1]), alone=alone)}"
     return noun(parts[-1])

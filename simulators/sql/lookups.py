@@ -111,10 +111,10 @@ def _plot(
     solver = attempt.solve(asked)
     if _given_away(outputs, asked, solver):
         raise NotSuitable("told_already")
-    finals = _finals(solver, asked)
-    if kind is TaskKind.PARALLEL and len(finals) < len(asked):
-        raise NotSuitable("dependent")
-    moves: list[list[Move]] = [finals] if finals else []
+    finals: list[Move] = [(wish.tool, wish.arguments) for wish in asked]
+    if any((call.tool, call.arguments) in finals for call in solver.plan.calls):
+        raise NotSuitable("dependent")  # one question is answered on the way to the other
+    moves = [finals]
     plot = Plot(kind, asked, solver, moves, ((),), outputs=tuple(outputs))
     attempt.stage.start(attempt.seed)
     found = {
@@ -137,28 +137,10 @@ def _given_away(outputs: Sequence[OutputValue], asked: Sequence[Asked], solver: 
     return False
 
 
-def _finals(solver: Solver, asked: Sequence[Asked]) -> list[Move]:
-    """Return the questions' own calls; no call is made twice.
-
-    A look-up that is such a call is dropped, unless others may build on it: then it answers.
-    """
-    calls = solver.plan.calls
-    finals: list[Move] = []
-    for wish in asked:
-        same = [c for c in calls if c.tool == wish.tool and c.arguments == wish.arguments]
-        if same and any(call.group > same[0].group for call in calls):
-            continue
-        calls[:] = [call for call in calls if call not in same]
-        finals.append((wish.tool, wish.arguments))
-    return finals
-
-
 def _wrong_entity(
     attempt: Attempt, moves: Sequence[Sequence[Move]], column: str
 ) -> list[list[Move]] | None:
     """Ask the last question about something else whose answer is another one."""
-    if not moves:
-        return None
     *before, (tool, arguments) = moves[-1]
     right = answers(attempt, tool, column, attempt.scene.read(tool, arguments))
     for other in others(attempt, tool, arguments):

@@ -11,23 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any
 
+from simulators.sql.choice import Choice, Key
 from simulators.sql.facts import Known, Mind, Node
 from simulators.sql.goals import forbidden, shaped
 from simulators.sql.graph import Leaf
 from synth.core.application import Parameter
 from synth.core.errors import NotSuitable
-from synth.core.types import Fact, Scalar
+from synth.core.types import Fact
 
 DEPTH = 4
 """Look-ups in a row that may be needed to find one key."""
-MOST_ADDED = 3
-"""Facts added at most to tell the rows of one result apart."""
 
-Key: TypeAlias = tuple[str, Scalar]
-"""A (unified) column and a value of it."""
 _USER = -1
 """Group of what the user says: before every call."""
 
@@ -301,7 +297,9 @@ class Solver:
         truth = next((row for row in rows if row[out] == key[1]), None)
         if truth is None:
             return None
-        plan = self._tell_apart(_Choice(tool, out, rows, truth), trial.plan, node, stack, depth)
+        plan = self._tell_apart(
+            Choice(self.graph, tool, out, rows, truth), trial.plan, node, stack, depth
+        )
         if plan is None:
             self._ambiguous = True
             return None
@@ -332,53 +330,31 @@ class Solver:
         return forbidden(mind.application, tool, arguments, mind.user, query=query) is not None
 
     def _tell_apart(
-        self, choice: _Choice, plan: Plan, node: Node, stack: tuple[Key, ...], depth: int
+        self, choice: Choice, plan: Plan, node: Node, stack: tuple[Key, ...], depth: int
     ) -> Plan | None:
         if choice.unique(()):
             return plan
-        usable = self._usable(choice, node)
+        usable = choice.usable(self._facts_about(node))
         stated = [c for c, fact in usable.items() if fact.name in plan.said]
-        stated += self._found_columns(choice, plan)
-        if choice.unique(stated):
+        stated += [c for c, key in choice.references() if key in plan.found]
+        added = choice.smallest(stated, usable)
+        if added is not None:
+            if added:
+                plan = plan.copy()
+                plan.said.update({usable[c].name: usable[c] for c in added})
             return plan
-        further = [column for column in usable if column not in stated]
-        for size in range(1, min(MOST_ADDED, len(further)) + 1):
-            for added in combinations(further, size):
-                if choice.unique([*stated, *added]):
-                    plan = plan.copy()
-                    plan.said.update({usable[c].name: usable[c] for c in added})
-                    return plan
-        return self._by_parents(choice, [*stated, *further], plan, node, stack, depth)
+        return self._by_parents(choice, [*stated, *usable], plan, node, stack, depth)
 
-    def _usable(self, choice: _Choice, node: Node) -> dict[str, Fact]:
-        """Return result columns whose value for the wanted row the user knows."""
-        known: dict[str, list[Fact]] = {}
-        for item in self._known(node):
-            known.setdefault(item.origin, []).append(item.fact)
+    def _facts_about(self, node: Node) -> Iterator[Known]:
+        """Yield what the user knows of a row, themselves included if it refers to them."""
+        yield from self._known(node)
         me = self.mind.me
         if me is not None and me is not node and me in node.around():
-            for item in self._known(me):
-                known.setdefault(item.origin, []).append(item.fact)
-        usable: dict[str, Fact] = {}
-        for column, origin in self.graph.outputs[choice.tool].items():
-            facts = known.get(origin or "", [])
-            # Two facts of one column (two accounts of a transfer) cannot be told apart here.
-            if len(facts) == 1 and choice.truth.get(column) == facts[0].value:
-                usable[column] = facts[0]
-        return usable
-
-    def _found_columns(self, choice: _Choice, plan: Plan) -> list[str]:
-        return [
-            column
-            for column, origin in self.graph.outputs[choice.tool].items()
-            if origin is not None
-            and column != choice.out
-            and (self.graph.root(origin), choice.truth.get(column)) in plan.found
-        ]
+            yield from self._known(me)
 
     def _by_parents(
         self,
-        choice: _Choice,
+        choice: Choice,
         stated: list[str],
         plan: Plan,
         node: Node,
@@ -388,38 +364,15 @@ class Solver:
         """Look up a row that the wanted one refers to, and compare its key."""
         if depth <= 1:
             return None
-        outputs = self.graph.outputs[choice.tool]
         for parent in node.around()[1:]:
-            for column, origin in outputs.items():
-                key = (f"{parent.table}.id", parent.row["id"])
-                refers = origin is not None and self.graph.root(origin) == key[0]
-                if not refers or choice.truth.get(column) != key[1]:
-                    continue
-                if not choice.unique([*stated, column]):
-                    continue
-                found = self._solve(plan, parent, "id", stack, depth - 1)
-                if found is not None:
-                    return self._tell_apart(choice, found.copy(), node, stack, 0)
+            key = (f"{parent.table}.id", parent.row["id"])
+            columns = [c for c, k in choice.references() if k == key]
+            if not columns or not choice.unique([*stated, *columns]):
+                continue
+            found = self._solve(plan, parent, "id", stack, depth - 1)
+            if found is not None:
+                return self._tell_apart(choice, found.copy(), node, stack, 0)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """A result in which one row is meant."""
-
-    tool: str
-    out: str
-    rows: list[dict[str, Any]]
-    truth: dict[str, Any]
-
-    def unique(self, columns: Iterable[str]) -> bool:
-        """Return whether the values of `columns` leave one value of the wanted column."""
-        columns = tuple(columns)
-        wanted = self.truth[self.out]
-        return all(
-            row[self.out] == wanted or any(row.get(c) != self.truth.get(c) for c in columns)
-            for row in self.rows
-        )
 
 
 def _simple(leaf: Leaf) -> bool:

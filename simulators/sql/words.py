@@ -36,6 +36,9 @@ _DATETIME = re.compile(r"\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])[T ]([01]\d|2[0-3]
 _SNAKE = re.compile(r"[a-z]+(_[a-z]+)+")
 
 
+_IRREGULAR = {"people": "person", "children": "child", "staff": "member of staff"}
+
+
 def is_date(value: object) -> bool:
     """Return whether `value` is text such as `2026-03-02`."""
     return isinstance(value, str) and len(value) == 10 and bool(_DATE.fullmatch(value))
@@ -93,6 +96,8 @@ def noun(name: str) -> str:
 def singular(table: str) -> str:
     """Return the noun of one row of `table`: `copies` -> `copy`, `boxes` -> `box`."""
     word = table.replace("_", " ")
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
     for ending, instead in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch")):
         if word.endswith(ending):
             return word[: -len(ending)] + instead
@@ -230,6 +235,11 @@ class Words:
     def _render(self, values: Mapping[str, Any]) -> str:
         try:
             return "".join(self._bounded(self._code.generate(values)))
+        except BadApplication as error:
+            # Rows complain about paths without knowing which template asked.
+            raise BadApplication(
+                error.what, where=error.where or self.where, remedy=error.remedy
+            ) from error
         except jinja2.TemplateError as error:
             raise BadApplication(
                 f"cannot be said: {error.message}", where=self.where, remedy="check the names"

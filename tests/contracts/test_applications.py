@@ -23,13 +23,13 @@ def engine_of(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_application_is_sound(name):
-    report = lint(engine_of(name), draws=40)
+    report = lint(engine_of(name), draws=30)
     assert report.errors == (), "\n".join(map(str, report.errors))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_write_of_an_application_is_solvable(name):
-    report = lint(engine_of(name), seeds=(7,), draws=20)
+    report = lint(engine_of(name), seeds=(7,), draws=12)
     goals = {tool: f for tool, f in report.figures.items() if f.goals["ok"]}
     assert len(goals) >= 8
     assert all(figures.solvable >= 0.8 for figures in goals.values())

@@ -1,0 +1,467 @@
+"""Tasks of every kind: checked by executing them again, without the code that made them."""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from simulators.sql.blueprint import REASONS, sample
+from simulators.sql.engine import Engine
+from simulators.sql.load import applications, load_application
+from simulators.sql.stage import Stage
+from synth.core.application import Application
+from synth.core.errors import NotSuitable
+from synth.core.types import Effect, TaskKind
+
+APPLICATIONS = (*sorted(applications()), "workshop")
+WRITES = {
+    TaskKind.SINGLE_WRITE,
+    TaskKind.CHAINED_WRITES,
+    TaskKind.MISSING_FACT,
+    TaskKind.FORBIDDEN,
+    TaskKind.UNSERVED,
+}
+REFUSALS = {TaskKind.FORBIDDEN, TaskKind.UNSERVED}
+SAMPLES = 24
+WORKSHOP = Path(__file__).parent / "data" / "workshop.yaml"
+_made = {}
+
+
+@pytest.fixture(name="made", scope="module", params=APPLICATIONS)
+def _made_for(request, workshop):
+    """Stage, tasks by kind and rejections of one application, sampled once."""
+    name = request.param
+    if name not in _made:
+        engine = workshop if name == "workshop" else Engine(load_application(name))
+        stage = Stage(engine)
+        tasks, rejected = [], Counter()
+        for kind in TaskKind:
+            for number in range(SAMPLES):
+                tools = toolset(stage, random.Random(f"tools {kind} {number}"))
+                try:
+                    rng = random.Random(f"{kind} {number}")
+                    tasks.append(sample(stage, kind, tools, number % 3, rng))
+                except NotSuitable as reason:
+                    rejected[reason.what] += 1
+        _made[name] = stage, tasks, rejected
+    return _made[name]
+
+
+def toolset(stage, rng):
+    """All tools but a few; the hand-off is always there."""
+    tools = list(stage.application.tools)
+    missing = set(rng.sample(tools, 2)) - {stage.application.handoff}
+    return tuple(tool for tool in tools if tool not in missing)
+
+
+def of_kind(tasks, *kinds):
+    return [task for task in tasks if task.kind in kinds]
+
+
+def fresh(stage, task):
+    environment = stage.engine.environment()
+    environment.reset_now(task.state_seed)
+    return environment
+
+
+def play(stage, task, calls):
+    """Execute calls in order; return the diff and the results."""
+    environment = fresh(stage, task)
+    results = []
+    for call in calls:
+        result = environment.call_now(call.tool, call.arguments)
+        assert result.ok, (task.clauses, call, result.content)
+        results.append(json.loads(result.content))
+    return environment.diff_now(), results
+
+
+def values_in(data):
+    if isinstance(data, dict):
+        for item in data.values():
+            yield from values_in(item)
+    elif isinstance(data, list):
+        for item in data:
+            yield from values_in(item)
+    else:
+        yield data
+
+
+def meanings(parameters, arguments):
+    """Yield (parameter, value) of every plain value in arguments."""
+    for name, value in arguments.items():
+        yield from _meanings(parameters[name], value)
+
+
+def _meanings(parameter, value):
+    if isinstance(value, list):
+        for item in value:
+            yield from _meanings(parameter.items, item)
+    elif isinstance(value, dict):
+        yield from meanings(parameter.properties, value)
+    else:
+        yield parameter, value
+
+
+# --- all kinds -------------------------------------------------------------------------------
+
+
+def test_every_kind_can_be_sampled(made):
+    _, tasks, rejected = made
+    counts = Counter(task.kind for task in tasks)
+    assert {kind for kind in TaskKind if counts[kind] < SAMPLES // 10} == set(), counts
+    assert set(rejected) <= set(REASONS)
+
+
+def test_the_solution_executes_and_ends_in_the_wanted_state(made):
+    stage, tasks, _ = made
+    for task in tasks:
+        diff, _ = play(stage, task, task.solution)
+        assert diff in task.diffs, task.clauses
+
+
+def test_a_write_changes_something_and_a_question_nothing(made):
+    _, tasks, _ = made
+    for task in tasks:
+        if task.kind in WRITES:
+            assert all(task.diffs)
+        if task.kind is TaskKind.LOOKUP or task.outputs:
+            assert task.diffs == ((),)
+            assert task.outputs
+
+
+def test_solutions_use_the_tools_of_the_agent_only(made):
+    stage, tasks, _ = made
+    for task in tasks:
+        assert {call.tool for call in task.solution} <= set(task.tools)
+        for call in task.solution:
+            assert call.effect == Effect(stage.application.tools[call.tool].effect)
+
+
+def test_keys_and_searches_come_from_what_the_user_says_or_a_result_showed(made):
+    stage, tasks, _ = made
+    for task in tasks:
+        seen = [fact.value for fact in (*task.opening, *task.withheld)]
+        # What a clause says is known too, though never a key: only spoken forms stand in it.
+        text = " ".join(task.clauses).lower()
+        seen += [f.value for f in task.background if f.spoken.lower() in text]
+        _, results = play(stage, task, task.solution)
+        for call, result in zip(task.solution, results, strict=True):
+            parameters = stage.application.tools[call.tool].parameters
+            for parameter, value in meanings(parameters, call.arguments):
+                if parameter.entity or (parameter.match and parameter.enum is None):
+                    assert value in seen, (task.clauses, call, value)
+            seen.extend(values_in(result))
+
+
+def test_calls_of_one_group_can_be_made_in_any_order(made):
+    stage, tasks, _ = made
+    for task in tasks:
+        groups = [call.group for call in task.solution]
+        assert groups == sorted(groups)
+        assert groups[0] == 0
+        indexed = list(enumerate(task.solution))
+        backwards = [call for _, call in sorted(indexed, key=lambda x: (x[1].group, -x[0]))]
+        diff, _ = play(stage, task, backwards)
+        assert diff in task.diffs
+
+
+def test_look_ups_come_before_writes(made):
+    _, tasks, _ = made
+    for task in tasks:
+        effects = [call.effect is Effect.READ for call in task.solution]
+        if task.kind is not TaskKind.LOOKUP:
+            assert effects == sorted(effects, reverse=True)
+
+
+def test_decoys_run_and_end_elsewhere(made):
+    stage, tasks, _ = made
+    counts = Counter()
+    for task in tasks:
+        for name, calls in task.decoys.items():
+            diff, results = play(stage, task, calls)
+            counts[task.kind, name] += 1
+            if name == "wrong_entity" and task.outputs:
+                assert results[-1] != play(stage, task, task.solution)[1][-1]
+            else:
+                assert diff not in task.diffs, (task.clauses, name)
+    for kind in TaskKind:
+        wanted = {"wrongful_compliance"} if kind in REFUSALS else {"wrong_entity"}
+        for name in {*wanted, "over_write"}:
+            assert counts[kind, name] >= 0.5 * len(of_kind(tasks, kind)), (kind, name)
+
+
+def test_a_clause_or_the_opening_states_a_fact_but_not_both(made):
+    _, tasks, _ = made
+    for task in tasks:
+        names = [f.name for f in (*task.opening, *task.withheld, *task.background)]
+        assert len(names) == len(set(names))
+        said = [(f.label, f.spoken) for f in (*task.opening, *task.withheld, *task.background)]
+        assert len(said) == len(set(said))
+
+
+def test_only_the_kind_for_it_breaks_a_rule(made):
+    stage, tasks, _ = made
+    for task in tasks:
+        environment = fresh(stage, task)
+        user = who(stage, task)
+        for call in task.solution:
+            for rule in stage.application.policy_rules:
+                assert rule.tool != call.tool or not breaks(stage, environment, rule, call, user)
+            environment.call_now(call.tool, call.arguments)
+
+
+def who(stage, task):
+    """Return the key of the user's row, told by what the user says of themselves."""
+    told = {f.name: f.value for f in (*task.opening, *task.withheld, *task.background)}
+    identity = {n.removeprefix("user."): v for n, v in told.items() if n.startswith("user.")}
+    condition = " AND ".join(f"{column} = :{column}" for column in identity)
+    sql = f"SELECT id FROM {stage.application.user.table} WHERE {condition}"
+    rows = fresh(stage, task).query(sql, identity)
+    assert len(rows) == 1
+    return rows[0]["id"]
+
+
+def breaks(stage, environment, rule, call, user):
+    values = dict.fromkeys(stage.application.tools[rule.tool].parameters)
+    for name, value in call.arguments.items():
+        values[name] = json.dumps(value) if isinstance(value, list | dict) else value
+    rows = environment.query(rule.when, {**values, "user_id": user})
+    return bool(rows and next(iter(rows[0].values())))
+
+
+# --- one kind each ---------------------------------------------------------------------------
+
+
+def test_a_chain_has_two_or_three_writes_in_turn(made):
+    _, tasks, _ = made
+    for task in of_kind(tasks, TaskKind.CHAINED_WRITES):
+        writes = [call for call in task.solution if call.effect is not Effect.READ]
+        assert 2 <= len(writes) <= 3
+        assert len(task.clauses) == len(writes)
+        assert len({call.group for call in writes}) == len(writes)
+
+
+def test_most_chains_go_on_with_a_row_they_made_or_touched(made):
+    stage, tasks, _ = made
+    linked = []
+    for task in of_kind(tasks, TaskKind.CHAINED_WRITES):
+        _, results = play(stage, task, task.solution)
+        writes = [i for i, c in enumerate(task.solution) if c.effect is not Effect.READ]
+        first, second = task.solution[writes[0]], task.solution[writes[1]]
+        touched = {*values_in(first.arguments), *values_in(results[writes[0]])}
+        parameters = stage.application.tools[second.tool].parameters
+        keys = {
+            value
+            for parameter, value in meanings(parameters, second.arguments)
+            if parameter.entity and not parameter.entity.startswith(stage.application.user.table)
+        }
+        linked.append(bool(keys & touched))
+    assert sum(linked) >= 0.5 * len(linked)
+
+
+def test_parallel_calls_share_the_last_group(made):
+    _, tasks, _ = made
+    for task in of_kind(tasks, TaskKind.PARALLEL):
+        last = [call for call in task.solution if call.group == task.solution[-1].group]
+        assert len(last) >= 2
+        assert len(task.clauses) == 2
+
+
+def test_answers_are_in_the_results_and_not_in_the_request(made):
+    stage, tasks, _ = made
+    for task in tasks:
+        if not task.outputs:
+            continue
+        _, results = play(stage, task, task.solution)
+        shown = {repr(value) for value in values_in(results)}
+        said = " ".join([*task.clauses, *(f.spoken for f in task.opening)]).lower().split()
+        for output in task.outputs:
+            assert repr(output.value) in shown
+            if output.type == "text":
+                assert str(output.value).lower() not in " ".join(said)
+            if output.type == "integer":
+                assert str(output.value) not in said
+            assert (output.currency is not None) == (output.type == "money")
+
+
+def test_a_missing_fact_is_in_no_way_told(made):
+    _, tasks, _ = made
+    for task in of_kind(tasks, TaskKind.MISSING_FACT):
+        (fact,) = task.withheld
+        text = " ".join([*task.clauses, *(f.spoken for f in task.opening)])
+        assert f" {fact.spoken} " not in f" {text} "
+        assert fact.name not in {f.name for f in (*task.opening, *task.background)}
+        used = {repr(v) for call in task.solution for v in values_in(call.arguments)}
+        if fact.name.count(".") == 0:
+            assert repr(fact.value) in used
+
+
+def test_both_identity_and_details_are_left_out_now_and_then(made):
+    _, tasks, _ = made
+    names = {task.withheld[0].name for task in of_kind(tasks, TaskKind.MISSING_FACT)}
+    assert any(name.startswith("user.") for name in names)
+    assert any(not name.startswith("user.") for name in names)
+
+
+def test_what_is_forbidden_would_succeed_and_ends_in_a_hand_off(made):
+    stage, tasks, _ = made
+    for task in of_kind(tasks, TaskKind.FORBIDDEN):
+        *lookups, last = task.solution
+        assert last.tool == stage.application.handoff
+        assert last.arguments["reason"] == "not_allowed"
+        assert all(call.effect is Effect.READ for call in lookups)
+        wrong = task.decoys["wrongful_compliance"][-1]
+        broken = [r for r in stage.application.policy_rules if r.text == task.rule]
+        assert [r.tool for r in broken] == [wrong.tool]
+        assert breaks(stage, fresh(stage, task), broken[0], wrong, who(stage, task))
+        diff, _ = play(stage, task, task.decoys["wrongful_compliance"])
+        assert diff
+
+
+def test_what_no_tool_serves_ends_in_a_hand_off(made):
+    stage, tasks, _ = made
+    outside = set(stage.application.out_of_scope)
+    found = Counter()
+    for task in of_kind(tasks, TaskKind.UNSERVED):
+        last = task.solution[-1]
+        assert last.tool == stage.application.handoff
+        assert last.arguments["reason"] == "no_tool"
+        found["outside" if task.clauses[0] in outside else "missing tool"] += 1
+    assert len(found) == 2
+
+
+# --- chance ----------------------------------------------------------------------------------
+
+
+def sampled(stage, kind, seed):
+    try:
+        return sample(stage, kind, tuple(stage.application.tools), 1, random.Random(seed)).key
+    except NotSuitable as reason:
+        return reason.what
+
+
+@pytest.mark.parametrize("kind", TaskKind)
+def test_the_same_chance_gives_the_same_task(workshop, kind):
+    first, second = Stage(workshop), Stage(workshop)
+    # One of the two has a past.
+    for seed in range(5):
+        sampled(second, TaskKind.PARALLEL, f"before {seed}")
+    found = [sampled(first, kind, seed) for seed in range(12)]
+    assert [sampled(second, kind, seed) for seed in range(12)] == found
+    assert len(set(found)) > 3
+
+
+def test_the_same_chance_gives_the_same_task_in_another_process():
+    program = (
+        "import random, sys\n"
+        "from simulators.sql.blueprint import blueprint\n"
+        "from simulators.sql.engine import Engine\n"
+        "from simulators.sql.load import load_application\n"
+        "from simulators.sql.stage import Stage\n"
+        "from synth.core.types import TaskKind\n"
+        "stage = Stage(Engine(load_application(sys.argv[1])))\n"
+        "tools = tuple(stage.application.tools)\n"
+        "for kind in TaskKind:\n"
+        "    print(blueprint(stage, kind, tools, 2, random.Random(5)).key)\n"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(WORKSHOP)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+    assert len(set(runs[0].split())) == len(TaskKind)
+
+
+# --- when nothing suits ----------------------------------------------------------------------
+
+
+def reason_for(stage, kind, tools):
+    reasons = Counter()
+    for seed in range(30):
+        try:
+            sample(stage, kind, tools, 0, random.Random(seed))
+            reasons["ok"] += 1
+        except NotSuitable as reason:
+            reasons[reason.what] += 1
+    return set(reasons)
+
+
+def test_reasons_name_what_is_missing(stage):
+    everything = tuple(stage.application.tools)
+    assert reason_for(stage, TaskKind.SINGLE_WRITE, ("find_person", "refer")) == {"no_goal"}
+    assert reason_for(stage, TaskKind.LOOKUP, ("list_jobs", "open_job")) == {"no_goal"}
+    assert reason_for(stage, TaskKind.FORBIDDEN, ("find_person", "refer")) == {"no_rule"}
+    without = tuple(tool for tool in everything if tool != "refer")
+    assert reason_for(stage, TaskKind.UNSERVED, without) == {"no_handoff"}
+    assert reason_for(stage, TaskKind.FORBIDDEN, without) == {"no_handoff"}
+    assert reason_for(stage, TaskKind.SINGLE_WRITE, ("swap_tyres",)) <= {"unsolvable", "tool_error"}
+
+
+def test_a_write_that_changes_nothing_is_no_goal(workshop_file):
+    workshop_file["tools"]["move_job"]["steps"] = [
+        {"write": "UPDATE jobs SET due = due WHERE id = :job_id"}
+    ]
+    stage = Stage(Engine(Application.model_validate(workshop_file)))
+    assert reason_for(stage, TaskKind.SINGLE_WRITE, ("move_job",)) == {"empty_diff"}
+
+
+def test_writes_that_do_not_commute_are_not_parallel(workshop_file):
+    # Each job is numbered after those before it, so the order can be seen in the result.
+    tool = workshop_file["tools"]["move_job"]
+    del workshop_file["tools"]["find_person"]["questions"]
+    tool["steps"] = [
+        {
+            "write": "UPDATE jobs SET due = :due, price = (SELECT max(price) FROM jobs) * 2 "
+            "WHERE id = :job_id"
+        }
+    ]
+    stage = Stage(Engine(Application.model_validate(workshop_file)))
+    tools = ("find_person", "list_bikes", "list_jobs", "move_job")
+    reasons = reason_for(stage, TaskKind.PARALLEL, tools)
+    assert "dependent" in reasons
+    assert "ok" not in reasons
+
+
+# --- a world without a user ------------------------------------------------------------------
+
+
+def test_an_operator_owns_every_row(workshop_file):
+    workshop_file.update(user={}, identify=[], policy_rules=[], out_of_scope=[])
+    del workshop_file["handoff"]
+    workshop_file["known"]["bikes"].append("owner_id")
+    for name in ("find_person", "rename_me", "refer"):
+        del workshop_file["tools"][name]
+    workshop_file["tools"]["list_bikes"]["parameters"] = {}
+    workshop_file["tools"]["list_bikes"]["steps"][0]["return"] = (
+        "SELECT b.id, p.name AS owner, b.model, b.colour FROM bikes b "
+        "JOIN people p ON p.id = b.owner_id ORDER BY b.id"
+    )
+    stage = Stage(Engine(Application.model_validate(workshop_file)))
+    owners = set()
+    for seed in range(60):
+        try:
+            task = sample(
+                stage,
+                TaskKind.SINGLE_WRITE,
+                tuple(stage.application.tools),
+                0,
+                random.Random(seed),
+            )
+        except NotSuitable:
+            continue
+        diff, _ = play(stage, task, task.solution)
+        assert diff in task.diffs
+        assert not [f for f in task.opening if f.name.startswith("user.")]
+        facts = (*task.opening, *task.background)
+        owners |= {f.value for f in facts if f.name.endswith("owner.name")}
+    assert owners == {"Ann Reed", "Ben Cole", "Cleo Moss"}
