@@ -18,15 +18,17 @@ class Line(NamedTuple):
     text: str
 
 
-def transcript(episode: Episode, *, longest: int = 400) -> list[Line]:
-    """Return an episode as lines, system prompt left out.
+def transcript(episode: Episode, task: Task, *, longest: int = 400) -> list[Line]:
+    """Return an episode as lines: system prompt left out, and of the verdict what decided it.
 
     Args:
         episode: what was played and judged.
+        task: its rubric says which criteria decide.
         longest: texts are cut after so many characters.
     """
     lines = [Line(s, _cut(text, longest)) for s, text in _spoken(episode.trajectory)]
-    return lines + [Line("verdict", _cut(text, longest)) for text in _judged(episode.verdict)]
+    minor = {c.id for c in task.rubric.criteria() if c.level == "should"}
+    return lines + [Line("verdict", _cut(t, 120)) for t in _judged(episode.verdict, minor)]
 
 
 def _spoken(trajectory: Trajectory) -> Iterator[Line]:
@@ -46,10 +48,12 @@ def _spoken(trajectory: Trajectory) -> Iterator[Line]:
                     yield Line(speaker, mark + step.result.content)
 
 
-def _judged(verdict: Verdict) -> Iterator[str]:
+def _judged(verdict: Verdict, minor: set[str]) -> Iterator[str]:
     word = {True: "passed", False: "rejected", None: "not judged"}[verdict.passed]
     yield f"{word}: {verdict.reason}"
     for result in verdict.results:
+        if result.id in minor:
+            continue
         mark = {True: "yes", False: "no", None: "not judged"}[result.passed]
         yield f"{result.id}: {mark} ({result.evidence})"
 
@@ -61,10 +65,8 @@ def markdown(episode: Episode, task: Task, agent: Agent) -> str:
     nothing in it can become markup.
     """
     names = {"user": "user  ", "agent": "agent ", "call": "  →   ", "result": "  ←   "}
-    body = "\n".join(
-        f"{names.get(line.speaker, line.speaker[:6].ljust(6))} {line.text}"
-        for line in transcript(episode)
-    )
+    names |= {"error": "  ←!  ", "verdict": "judge "}
+    body = "\n".join(f"{names[line.speaker]} {line.text}" for line in transcript(episode, task))
     fence = "`" * max(3, _longest_run(body, "`") + 1)
     head = (
         f"### {task.blueprint.kind} in {agent.application}\n\n"

@@ -1,0 +1,171 @@
+"""Makes the generated pages of the documentation, and the picture of the README, from the code.
+
+make docs            writes them; the tests fail where they are out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import io
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.terminal_theme import MONOKAI
+
+from synth import app
+from synth.core.config import load_config
+from synth.core.store import Workspace
+from synth.core.types import TaskKind
+from synth.dataset import COLUMNS
+from synth.pipeline.generate import Goal
+from synth.pipeline.job import generate
+from synth.run import Episode, Planned, read_agents, read_episodes, read_plan
+from synth.transcript import markdown, transcript
+
+HERE = Path(__file__).parent
+MADE = "<!-- made by `make docs`; do not edit -->\n"
+STYLES = {
+    "user": ("user", "bold cyan"),
+    "agent": ("agent", "bold green"),
+    "call": ("  call", "yellow"),
+    "result": ("  result", "bright_black"),
+    "error": ("  error", "red"),
+    "verdict": ("judge", "magenta"),
+}
+SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: {char_height}px; line-height: {line_height}px; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/></clipPath>
+{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g>
+</svg>
+"""
+"""Rich's terminal picture without the fonts it would fetch from elsewhere."""
+
+
+def pages() -> dict[str, str]:
+    """Return every generated file: path below docs/ -> text."""
+    with tempfile.TemporaryDirectory() as folder:
+        episodes = _episodes(Path(folder))
+        tables = _tables(Path(folder))
+    return {
+        "trajectory.svg": _picture(episodes),
+        "gallery.md": _gallery(episodes),
+        "commands.md": _commands(),
+        "data.md": _data(tables),
+    }
+
+
+Sample = tuple[Planned, Episode, str]
+
+
+def _episodes(folder: Path) -> list[Sample]:
+    """Return accepted episodes of one small deterministic run, with each one's Markdown."""
+    run = folder / "runs" / "docs"
+    config = load_config(None, ["seed=4", "generate.errors.rate=0", "generate.tools=[5,8]"])
+    asyncio.run(generate(config, run, folder, Goal(accept=150)))
+    plan = {planned.episode: planned for planned in read_plan(run)}
+    agents = {agent.key: agent for agent in read_agents(run)}
+    accepted = [episode for episode in read_episodes(run) if episode.verdict.passed]
+    samples = []
+    for episode in accepted:
+        planned = plan[episode.trajectory.episode]
+        samples.append((planned, episode, markdown(episode, planned.task, agents[planned.agent])))
+    return samples
+
+
+def _picture(samples: list[Sample]) -> str:
+    """Draw the shortest conversation in which the policy forbids what the user wants."""
+    forbidden = [s for s in samples if s[0].task.blueprint.kind is TaskKind.FORBIDDEN]
+    planned, episode, _ = min(forbidden, key=lambda s: (len(s[2]), s[0].episode))
+    console = Console(record=True, width=100, file=io.StringIO(), highlight=False)
+    for line in transcript(episode, planned.task, longest=260):
+        name, style = STYLES[line.speaker]
+        for place, row in enumerate(textwrap.wrap(line.text, 88)):
+            console.print(f"[{style}]{name if place == 0 else '':<9}[/] {escape(row)}")
+    title = f"one episode: {planned.world}, {planned.task.persona.voice} user"
+    svg = console.export_svg(title=title, theme=MONOKAI, code_format=SVG, unique_id="toolloom")
+    return "\n".join(row.rstrip() for row in svg.splitlines()) + "\n"
+
+
+def _gallery(samples: list[Sample]) -> str:
+    """One accepted episode of every kind, for each application in turn."""
+    worlds = sorted({planned.world for planned, _, _ in samples})
+    parts = [MADE, "# Gallery", "", "One accepted episode of every kind, offline players.", ""]
+    for place, kind in enumerate(TaskKind):
+        of_kind = [s for s in samples if s[0].task.blueprint.kind is kind]
+        wanted = worlds[place % len(worlds)]
+        chosen = [s for s in of_kind if s[0].world == wanted] or of_kind
+        parts.append(min(chosen, key=lambda s: s[0].index)[2])
+    return "\n".join(parts)
+
+
+def _commands() -> str:
+    """The help of every command."""
+    parts = [MADE, "# Commands", ""]
+    for name, summary in app.COMMANDS.items():
+        module = importlib.import_module(f"synth.app.{name}")
+        parser = argparse.ArgumentParser(
+            prog=f"toolloom {name}",
+            description=module.__doc__,
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=96),
+        )
+        module.configure(parser)
+        parts += [f"## toolloom {name}", f"{summary[0].upper()}{summary[1:]}.", "", "```text"]
+        parts += [parser.format_help().rstrip(), "```", ""]
+    return "\n".join(parts)
+
+
+def _tables(folder: Path) -> list[tuple[str, str, str]]:
+    with Workspace(folder).read() as con:
+        return con.execute(
+            "SELECT table_name, column_name, data_type FROM duckdb_columns() "
+            "WHERE NOT internal ORDER BY table_name, column_index"
+        ).fetchall()
+
+
+def _data(tables: list[tuple[str, str, str]]) -> str:
+    """The columns of a dataset row and of every table."""
+    parts = [MADE, "# Data", "", "## A dataset row", "", "| column | type |", "|---|---|"]
+    parts += [f"| `{name}` | `{kind}` |" for name, kind in COLUMNS.items()]
+    parts += ["", "`tools`, `players` and `criteria` are JSON text (see `docs/decisions`).", ""]
+    parts += ["## Tables and views of registry.duckdb", ""]
+    for table in dict.fromkeys(row[0] for row in tables):
+        columns = ", ".join(f"{name} {kind}" for t, name, kind in tables if t == table)
+        parts += [f"- **{table}**: {columns}"]
+    parts += [
+        "",
+        "Which rows used version 2 of a tool, and which model was trained on them:",
+        "",
+        "```sql",
+        "SELECT run, episode, export, base_model FROM tool_usage WHERE tool = ? AND version = 2;",
+        "```",
+        "",
+        "From which server a row came: `SELECT DISTINCT server FROM row_origin WHERE episode = ?`.",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """Write the pages."""
+    for name, text in pages().items():
+        (HERE / name).write_text(text, encoding="utf-8")
+        print(HERE / name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The conversation: messages, calls, results. Re-exported by `synth.core.types`.
+
+Free-form JSON (arguments, results) is kept as the exact text that was said.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from synth.core.canonical import content_key
+
+Scalar: TypeAlias = str | int | float | bool | None
+Diff: TypeAlias = tuple[str, ...]
+"""Net change of a state since the episode's start: sorted canonical JSON lines, one a changed row,
+`["table","insert"|"update"|"delete",before,after]`. Undone changes leave nothing; equality of
+tuples is equality of states. Generated identifiers are renamed by content, ignored columns are
+absent."""
+
+
+class Frozen(BaseModel):
+    """Base of all data: immutable, strict about fields, identified by content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @cached_property
+    def key(self) -> str:
+        """Content key: 20 hexadecimal characters of the hash of the canonical JSON."""
+        return content_key(self.model_dump(mode="json"))
+
+
+class ToolCall(Frozen):
+    """One call an agent asked for. `arguments` is the exact text the agent wrote."""
+
+    id: str
+    name: str
+    arguments: str
+
+    @cached_property
+    def value(self) -> dict[str, Any] | None:
+        """The arguments as an object, or None if the text is not a JSON object."""
+        try:
+            value = json.loads(self.arguments)
+        except (ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
+
+
+class Message(Frozen):
+    """One chat turn in the OpenAI shape; reasoning is kept apart from content."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+    def openai(self) -> dict[str, Any]:
+        """Return the message as the chat-completions API takes it (reasoning left out)."""
+        out: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            out["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.tool_calls
+            ]
+        if self.tool_call_id is not None:
+            out["tool_call_id"] = self.tool_call_id
+        return out
+
+
+class CallError(Frozen):
+    """Why a call failed, as the agent sees it. Codes of the engine: `ENGINE_ERRORS`."""
+
+    code: str
+    message: str
+
+
+ENGINE_ERRORS = frozenset(
+    {"unknown_tool", "invalid_arguments", "not_found", "conflict", "tool_fault", "timeout"}
+)
+"""Codes no application may use for its own errors (`not_found` is the implicit unknown entity)."""
+
+
+class ToolResult(Frozen):
+    """What a call returned. `content` is the exact text the agent sees (JSON for applications)."""
+
+    ok: bool
+    content: str
+    error: CallError | None = None
+    outcome: Literal["success", "partial", "transient", "permanent", "edge"] = "success"
+    """Of the environment's own making; `faulty` wrappers set the others."""
+
+
+class Usage(Frozen):
+    """Tokens of one model reply; None means the endpoint did not say. Unknown is not 0."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum; one unknown part makes it unknown."""
+        return Usage(
+            prompt_tokens=_total(self.prompt_tokens, other.prompt_tokens),
+            completion_tokens=_total(self.completion_tokens, other.completion_tokens),
+            cached_tokens=_total(self.cached_tokens, other.cached_tokens),
+        )
+
+
+def _total(one: int | None, two: int | None) -> int | None:
+    return None if one is None or two is None else one + two
