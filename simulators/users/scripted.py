@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from synth.core import voices
 from synth.core.protocols import Turn, UserView
@@ -55,12 +56,13 @@ _SAME = {
 }  # fmt: skip
 
 
-def _words(text: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _words(text: str) -> tuple[str, ...]:
     """Return the words that carry meaning, in one spelling."""
     found = (word.lower() for word in _WORD.findall(text))
-    words = [_SAME.get(word, word) for word in found if word not in _EMPTY]
+    words = tuple(_SAME.get(word, word) for word in found if word not in _EMPTY)
     # "e-mail" asks for the "e-mail address".
-    return [word for word in words if word != "address"] if "email" in words else words
+    return tuple(w for w in words if w != "address") if "email" in words else words
 
 
 class ScriptedUser:
@@ -170,7 +172,7 @@ def _asked(questions: Sequence[str], facts: Sequence[Fact]) -> list[Fact]:
         for fact in _named(question, facts) or _only_one(_meant(question, facts)):
             found[fact.name] = fact
     if not found and _IDENTITY.search(" ".join(questions)):
-        found = {f.name: f for f in facts if _words(f.label)[-1:] in (["name"], ["email"])}
+        found = {f.name: f for f in facts if _words(f.label)[-1:] in (("name",), ("email",))}
     return list(found.values())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import orjson
@@ -71,12 +71,15 @@ class Evidence:
         return any(at_token(text.casefold(), folded) for text in texts)
 
     def composed(self, value: str, index: int, *, prompt: bool = True) -> bool:
-        """Return whether every run of letters or digits of a value was read before `index`.
+        """Return whether every run of letters or of digits of a value was read before `index`.
 
         For values that an agent may put together: `report_2026.txt`, a serial number with the
-        spaces left out. A run of digits still has to be a whole token.
+        spaces left out.
         """
-        return all(self.holds(run, index, prompt=prompt) for run in _RUNS.findall(value))
+        runs = set(_RUNS.findall(value.casefold()))
+        for text in self.before(index, prompt=prompt):
+            runs -= _runs(text)
+        return not runs
 
     @cached_property
     def results(self) -> list[tuple[int, Any]]:
@@ -117,6 +120,11 @@ class Evidence:
             if value in texts:
                 found |= texts
         return found - {value}
+
+
+@lru_cache(maxsize=256)
+def _runs(text: str) -> frozenset[str]:
+    return frozenset(_RUNS.findall(text.casefold()))
 
 
 def _scalars(key: str, value: Any) -> Iterator[tuple[str, Scalar]]:

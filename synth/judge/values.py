@@ -97,7 +97,7 @@ _NUMBER_WORD = re.compile(r"\w+")
 _Item: TypeAlias = tuple[str, tuple[object, ...]]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def scan(text: str) -> tuple[Found, ...]:
     """Return the values of a text that are written with digits, in order."""
     found: list[Found] = []

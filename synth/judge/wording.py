@@ -44,7 +44,7 @@ _OR_AFTER = re.compile(
 )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _boundaries(text: str) -> tuple[int, ...]:
     """Return where sentences end; a full stop inside a value (`9 a.m.`) ends none."""
     spans = [(found.start, found.end) for found in scan(text)]
