@@ -207,6 +207,7 @@ def save(loaded: Loaded, folder: str | Path) -> Path:
     """Write a Hugging Face folder, whole or not at all; an older one is replaced."""
     target = Path(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
+    _quiet()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".save-") as scratch:
         fresh = Path(scratch) / "model"
         loaded.model.save_pretrained(fresh)
