@@ -146,9 +146,10 @@ async def _install(folder: Path, target: Target, bench: Bench, constraint: str |
 
 
 def _why(output: str) -> str:
+    """Return the installer's words from its first error on, without its drawings."""
     lines = [line.strip(" ×╰─▶│\t") for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower() or "no solution" in line.lower()]
-    return " ".join((telling or lines or ["the installer failed silently"])[-3:])[:500]
+    first = next((n for n, line in enumerate(lines) if "error" in line.lower()), 0)
+    return " ".join(lines[first:])[:400] or "the installer failed silently"
 
 
 async def _latest(package: str, limit_s: float) -> str | None:

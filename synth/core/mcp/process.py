@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from synth.core.sandbox.confine import ProcessLimits, confine, tier
 CHUNK = 64 << 10
 LAST_WORDS_S = 0.05
 """After the end of its output: time for its exit status and standard error to arrive."""
+_TELLING = re.compile(r"error|exception|required|cannot|not found|not set|missing|usage", re.I)
 KILL_S = 5.0
 """Time the kernel gets to end a killed process (one that waits for a disk can take long)."""
 MARK = "TOOLLOOM_SERVER"
@@ -219,8 +221,8 @@ class ServerProcess:
     def _closed_output(self) -> None:
         status = _exit_status(self._process.pid) if self._process.returncode is None else None
         words = "closed its output" if status is None else f"exited with status {status}"
-        said = self.stderr_tail.strip().splitlines()
-        self._end(f"{words}: {said[-1][:300]}" if said else words, "exited")
+        said = telling_line(self.stderr_tail)
+        self._end(f"{words}: {said}" if said else words, "exited")
 
     def _end(self, what: str, outcome: str) -> None:
         if not self._over:
@@ -295,6 +297,13 @@ class ServerProcess:
             await asyncio.sleep(step)
             waited += step
             step = min(step * 1.5, 0.05)
+
+
+def telling_line(said: str) -> str:
+    """Return the line of an error output that most likely says why, at most 300 characters."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if _TELLING.search(line)]
+    return (telling or lines or [""])[-1][:300]
 
 
 def _read(pipe: IO[bytes]) -> bytes | None:
