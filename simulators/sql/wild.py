@@ -23,8 +23,8 @@ from synth.core.types import Effect, Scalar
 
 WALK = 12
 """Calls in a row before the state starts over: some limits are reached only by repetition."""
-MOST = 10
-"""Rounds of draws before a condition counts as unbroken."""
+MOST = 900
+"""Calls after which a condition counts as unbroken."""
 
 
 class Wild:
@@ -40,6 +40,7 @@ class Wild:
         self.stage, self.tool, self.rng = stage, tool, rng
         self.steps = stage.application.tools[tool].steps
         self.outcomes: Counter[str] = Counter()
+        self._owner: Scalar = None
         self.changed = False
         """A read has changed the state."""
         self.fault = ""
@@ -55,8 +56,8 @@ class Wild:
         return [(number, step) for number, (step, _) in sorted(self._open.items())]
 
     def play(self, seeds: Sequence[int], draws: int) -> None:
-        """Draw calls until everything has been seen, at most `draws` times `MOST`."""
-        for number in range(draws * MOST):
+        """Make at least `draws` calls, and more (`MOST`) until every condition was broken."""
+        for number in range(max(draws, MOST)):
             seed = seeds[number // WALK % len(seeds)]
             if number % WALK == 0:
                 self.stage.start(seed)
@@ -88,43 +89,49 @@ class Wild:
     def _sensible(self, seed: int) -> dict[str, Any]:
         attempt = Attempt(self.stage, (self.tool,), seed, self.rng)
         attempt.meet(self.tool)
+        self._owner = attempt.user
         return attempt.draw(self.tool)
 
     def _bent(self, seed: int) -> dict[str, Any]:
-        """A sensible call with one argument that is not: conditions behind others are reached."""
-        arguments, wild = self._sensible(seed), self._wild(seed)
+        """A sensible call with one argument that is not: conditions behind others are reached.
+
+        Half of the time it is a row of the same user, though not one that `sample` would give.
+        """
+        arguments = self._sensible(seed)
+        wild = self._wild(seed, self._owner if self.rng.random() < 0.5 else None)
         if wild:
             name = self.rng.choice(list(wild))
             arguments[name] = wild[name]
         return arguments
 
-    def _wild(self, seed: int) -> dict[str, Any]:
+    def _wild(self, seed: int, owner: Scalar = None) -> dict[str, Any]:
         scene = self.stage.scene(seed)
         parameters = self.stage.application.tools[self.tool].parameters
         return {
-            name: self._value(scene, parameter)
+            name: self._value(scene, parameter, owner)
             for name, parameter in parameters.items()
             if not parameter.optional or self.rng.random() < 0.5
         }
 
-    def _value(self, scene: Scene, parameter: Parameter) -> Any:
+    def _value(self, scene: Scene, parameter: Parameter, owner: Scalar) -> Any:
         if parameter.items is not None:
             low, high = parameter.minItems or 0, parameter.maxItems
             count = self.rng.randint(low, low + 3 if high is None else high)
-            values = [self._value(scene, parameter.items) for _ in range(count * 2)]
+            values = [self._value(scene, parameter.items, owner) for _ in range(count * 2)]
             distinct = [v for i, v in enumerate(values) if v not in values[:i]]
             return distinct[: max(count, low)]
         if parameter.properties is not None:
-            return {name: self._value(scene, p) for name, p in parameter.properties.items()}
+            inner = parameter.properties.items()
+            return {name: self._value(scene, p, owner) for name, p in inner}
         column = parameter.entity or parameter.match or parameter.sets
         existing = parameter.enum is None and column is not None
         if column is not None and existing and (parameter.entity or self.rng.random() < 0.5):
-            return shaped(parameter, self._existing(scene, column))
+            return shaped(parameter, self._existing(scene, column, owner))
         return self._made(parameter)
 
-    def _existing(self, scene: Scene, column: str) -> Scalar:
+    def _existing(self, scene: Scene, column: str, owner: Scalar) -> Scalar:
         table, name = column.split(".")
-        values = [row[name] for row in owned(scene, table, None) if row[name] is not None]
+        values = [row[name] for row in owned(scene, table, owner) if row[name] is not None]
         if not values:
             raise NotSuitable("no_goal")
         return values[int(self.rng.random() * len(values))]
