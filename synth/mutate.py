@@ -127,6 +127,9 @@ def _other(value: Any, pool: Sequence[str], rng: random.Random) -> Any:
     if isinstance(value, list) and value:
         rest = _other(value[-1], pool, rng)
         return None if rest is None else [*value[:-1], rest]
+    if isinstance(value, Mapping):
+        others = ((name, _other(value[name], pool, rng)) for name in sorted(value))
+        return next(({**value, name: other} for name, other in others if other is not None), None)
     if not isinstance(value, str) or not value or value.count(" ") > 2:
         return None  # free text and choices: another word may mean the same, or be no word at all
     shape = _shape(value)
@@ -140,7 +143,13 @@ def _other(value: Any, pool: Sequence[str], rng: random.Random) -> Any:
     return f"{value[:at]}{(int(value[at]) + 1) % 10}{value[at + 1 :]}"
 
 
+_NAME = re.compile(r"[^\W\d_a-z][\w'-]+( [^\W\d_a-z][\w'-]+){0,2}")
+
+
 def _shape(text: str) -> str:
+    """Return what texts that could stand for one another have in common; empty for prose."""
+    if _NAME.fullmatch(text):
+        return "Name"
     return re.sub(r"\d+", "0", text) if any(map(str.isdecimal, text)) and len(text) < 40 else ""
 
 

@@ -5,7 +5,7 @@ import json
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulators.users.scripted import ScriptedUser
@@ -451,3 +451,26 @@ def test_a_claim_too_early_fails_by_the_state_and_is_noted(world):
     assert verdict.reason == "state"
     noted = next(r for r in verdict.results if r.id == "no_false_claim")
     assert (noted.passed, noted.evidence) == (False, "I have lent it to you.")
+
+
+@given(data=st.data())
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_shuffled_or_torn_dialogue_is_accepted_or_breaks_the_judge(world, data):
+    trajectory = world.play()
+    messages = list(trajectory.messages)
+    for _ in range(data.draw(st.integers(1, 3))):
+        one = data.draw(st.integers(0, len(messages) - 1))
+        two = data.draw(st.integers(0, len(messages) - 1))
+        match data.draw(st.sampled_from(["swap", "drop", "repeat", "role"])):
+            case "swap":
+                messages[one], messages[two] = messages[two], messages[one]
+            case "drop" if len(messages) > 1:
+                del messages[one]
+            case "repeat":
+                messages.insert(two, messages[one])
+            case _:
+                role = data.draw(st.sampled_from(["system", "user", "assistant", "tool"]))
+                messages[one] = messages[one].model_copy(update={"role": role})
+    torn = trajectory.model_copy(update={"messages": tuple(messages)})
+    verdict = world.judge(torn, environment=None)
+    assert verdict.passed is (torn.messages == trajectory.messages)
