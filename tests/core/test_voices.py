@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.core import voices
@@ -66,6 +66,7 @@ def test_no_two_voices_share_a_sentence():
     name=st.sampled_from(voices.names()),
     seed=st.integers(0, 50),
 )
+@settings(max_examples=60, deadline=None)
 def test_values_are_never_read_as_grammar(value, name, seed):
     fact = Fact(name="x", label="code", value=value, spoken=value)
     assert value in opening(name, seed, ("open {clause} <want> | now",), (fact,))

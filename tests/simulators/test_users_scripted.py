@@ -181,7 +181,7 @@ def test_identifiers_the_agent_brings_up_are_not_taken_over(talk):
 
 
 @given(line=st.text(max_size=120), voice=st.sampled_from(voices.names()))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_whatever_an_agent_says_the_user_answers_and_invents_nothing(line, voice):
     talk = Talk(voice=voice)
     talk()

@@ -145,7 +145,7 @@ def test_values_are_compared_by_type(text, kind, value, currency, right):
     ),
     iso=st.booleans(),
 )
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_whatever_the_reference_agent_says_is_read_back(value, iso):
     kind, plain, currency = value
     wanted = output(kind, plain, currency)
@@ -155,7 +155,7 @@ def test_whatever_the_reference_agent_says_is_read_back(value, iso):
 
 
 @given(text=st.text(alphabet="0123456789-./:,€$ EURamMch\n", max_size=80))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_any_text_is_read_into_values_that_do_not_overlap(text):
     spans = sorted({(f.start, f.end) for f in scan(text)})
     assert all(0 <= start < end <= len(text) for start, end in spans)

@@ -256,7 +256,7 @@ def test_foreign_schemas_can_neither_stop_the_process_nor_fetch_anything():
         max_leaves=12,
     ).map(lambda value: value if isinstance(value, dict) else {"x": value})
 )
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 def test_arguments_of_any_kind_are_checked_without_an_exception(arguments):
     rules = checker(tool(x={"type": "string"}))
     assert rules.is_valid(arguments) in (True, False)
@@ -454,7 +454,9 @@ def test_a_claim_too_early_fails_by_the_state_and_is_noted(world):
 
 
 @given(data=st.data())
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_no_shuffled_or_torn_dialogue_is_accepted_or_breaks_the_judge(world, data):
     trajectory = world.play()
     messages = list(trajectory.messages)
