@@ -163,7 +163,7 @@ class Attempt:
         opening = self._opening(said, implied, withheld)
         background = self._background(plot.asked, said)
         told = {(fact.label, fact.spoken) for fact in (*opening, *plot.withheld)}
-        return Blueprint.model_construct(
+        return Blueprint(
             kind=plot.kind,
             world=self.application.application,
             state_seed=self.seed,
@@ -183,7 +183,7 @@ class Attempt:
         lookups = sorted(solver.plan.calls, key=lambda call: call.group)
         first = 1 + max((call.group for call in lookups), default=-1)
         return tuple(
-            PlannedCall.model_construct(
+            PlannedCall(
                 tool=call.tool, arguments=call.arguments, group=call.group, effect=Effect.READ
             )
             for call in lookups

@@ -15,7 +15,7 @@ import orjson
 
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.graph import Graph
-from simulators.sql.words import Spoken, Withheld, noun, singular, spoken
+from simulators.sql.words import Speaking, Spoken, Withheld, noun, singular, spoken
 from synth.core.application import Parameter
 from synth.core.errors import BadApplication
 from synth.core.types import Fact, Scalar, ToolResult
@@ -39,7 +39,7 @@ class Scene:
 
     Args:
         graph: the application's derived structure.
-        environment: the scene's own; used for reading only.
+        environment: used for reading only; several scenes share it.
         seed: which seeded state.
     """
 
@@ -54,10 +54,6 @@ class Scene:
     def full(self) -> bool:
         """Whether so much is remembered that it is cheaper to start over."""
         return len(self._reads) + len(self._lists) + len(self._rows) > MOST_REMEMBERED
-
-    async def close(self) -> None:
-        """Close the environment. Harmless when called twice."""
-        await self._environment.close()
 
     def _still(self) -> SqlEnvironment:
         if self._environment.seed != self.seed:
@@ -166,7 +162,10 @@ class Mind:
 class Node:
     """One row, seen along the path by which the user thinks of it."""
 
-    __slots__ = ("_around", "_facts", "mind", "noun", "path", "reachable", "row", "table")
+    __slots__ = (
+        "_around", "_children", "_facts", "_single", "mind", "noun", "path", "reachable", "row",
+        "table",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -182,8 +181,11 @@ class Node:
         self.path, self.noun = path, noun
         self.reachable = reachable
         """Whether the user's knowledge leads here (every reference on the path is known)."""
+        # Templates and the search for look-ups ask for the same few things over and over.
         self._facts: tuple[Known, ...] | None = None
         self._around: tuple[Node, ...] | None = None
+        self._single: dict[str, Fact] = {}
+        self._children: dict[str, Node | None] = {}
 
     @property
     def born(self) -> bool:
@@ -209,6 +211,11 @@ class Node:
 
     def child(self, column: str) -> Node | None:
         """Return the row that a foreign key of this row refers to."""
+        if column not in self._children:
+            self._children[column] = self._child(column)
+        return self._children[column]
+
+    def _child(self, column: str) -> Node | None:
         target = self.mind.graph.foreign[f"{self.table}.{column}"]
         value = self.row[column]
         if value is None:
@@ -229,31 +236,35 @@ class Node:
             origin = f"{self.table}.{column}"
             if origin not in self.mind.graph.foreign:
                 if self.row[column] is not None:
-                    yield Known(self._fact(column), origin)
+                    yield Known(self.fact(column), origin)
             elif depth and (child := self.child(column)) and not child.own:
                 yield from child._find(depth - 1)
 
-    def _fact(self, column: str) -> Fact:
-        origin = f"{self.table}.{column}"
-        label = self.mind.application.label(origin)
-        label = label if self.own else f"{label} of the {self.noun}"
-        return self.mind.fact(f"{self.path}.{column}", label, self.row[column], origin)
+    def fact(self, column: str) -> Fact:
+        """Return the fact that a column would be, whether the user knows it or not."""
+        if column not in self._single:
+            origin = f"{self.table}.{column}"
+            label = self.mind.application.label(origin)
+            label = label if self.own else f"{label} of the {self.noun}"
+            name = f"{self.path}.{column}"
+            self._single[column] = self.mind.fact(name, label, self.row[column], origin)
+        return self._single[column]
 
     def around(self) -> tuple[Node, ...]:
         """Return this row and the rows it refers to, nearest first, known or not."""
         if self._around is None:
             found, layer = [self], [self]
             for _ in range(DEPTH):
-                layer = [child for node in layer for child in node._children()]
+                layer = [child for node in layer for child in node.references()]
                 layer = [child for child in layer if child not in found]
                 found.extend(layer)
             self._around = tuple(found)
         return self._around
 
-    def _children(self) -> Iterator[Node]:
-        prefix = f"{self.table}."
-        for column in self.mind.graph.foreign:
-            if column.startswith(prefix) and (child := self.child(column.split(".")[1])):
+    def references(self) -> Iterator[Node]:
+        """Yield the rows that this row refers to, known or not."""
+        for column in self.mind.graph.references[self.table]:
+            if child := self.child(column):
                 yield child
 
     def __eq__(self, other: object) -> bool:
@@ -265,7 +276,7 @@ class Node:
         return hash((self.table, self.row["id"]))
 
 
-class Row:
+class Row(Speaking):
     """A row inside a template: its columns in words, its references as rows.
 
     Args:
@@ -302,7 +313,7 @@ class Row:
         )
 
     def _value(self, column: str) -> Any:
-        fact = self._node._fact(column)
+        fact = self._node.fact(column)
         if fact.name in self._withheld:
             return Withheld()
         value = self._node.row[column]

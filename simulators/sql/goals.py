@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -290,7 +291,8 @@ def owned(scene: Scene, table: str, user: Scalar) -> list[dict[str, Scalar]]:
     return found if len(paths) == 1 else list({str(row["id"]): row for row in found}.values())
 
 
-def _owned_sql(path: Sequence[str]) -> str:
+@lru_cache(maxsize=1_000)
+def _owned_sql(path: tuple[str, ...]) -> str:
     table = path[0].split(".")[0]
     joins = "".join(
         f' JOIN "{after.split(".")[0]}" t{i} ON t{i}.id = t{i - 1}."{before.split(".")[1]}"'

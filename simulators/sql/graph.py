@@ -81,6 +81,9 @@ class Graph:
             for column, target in table.foreign_keys.items()
         }
         """Reference -> the key it references."""
+        self._roots: dict[str, str] = {}
+        self.references = {name: tuple(table.foreign_keys) for name, table in engine.tables.items()}
+        """Table -> its columns that refer to rows."""
         self.leaves = {name: leaves(tool) for name, tool in application.tools.items()}
         self.outputs = {
             name: {column.name: column.origin for column in columns}
@@ -97,6 +100,11 @@ class Graph:
 
     def root(self, column: str) -> str:
         """Return the key that `table.column` refers to, or the column itself."""
+        if column not in self._roots:
+            self._roots[column] = self._root(column)
+        return self._roots[column]
+
+    def _root(self, column: str) -> str:
         seen = {column}
         while (target := self.foreign.get(column)) and target not in seen:
             seen.add(target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from simulators.sql.asking import Asked
 from simulators.sql.attempt import Attempt, Move, Plot
@@ -12,6 +12,8 @@ from simulators.sql.solve import Solver
 from simulators.sql.words import is_date, is_datetime, occurs, spoken
 from synth.core.errors import NotSuitable
 from synth.core.types import OutputValue, Scalar, TaskKind
+
+OutputType: TypeAlias = Literal["text", "integer", "number", "boolean", "date", "datetime", "money"]
 
 MOST_VALUES = 5
 """Values of a list that one answer may have to name."""
@@ -81,7 +83,7 @@ def _output(attempt: Attempt, column: str, origin: str | None, value: Scalar) ->
     application = attempt.application
     label = application.label(origin) if origin else column.replace("_", " ")
     money = origin in application.money and isinstance(value, int)
-    return OutputValue.model_construct(
+    return OutputValue(
         label=label,
         type="money" if money else _type(value),
         value=value,
@@ -89,7 +91,7 @@ def _output(attempt: Attempt, column: str, origin: str | None, value: Scalar) ->
     )
 
 
-def _type(value: Scalar) -> str:
+def _type(value: Scalar) -> OutputType:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):

@@ -1,7 +1,6 @@
-"""Where goals are tried out: one engine, its derived structure, its templates, its environments.
+"""Where goals are tried out: one engine, its derived structure, its templates, two environments.
 
-Of each seeded state, one environment stays as seeded and is only read; another is written to and
-started over.
+One environment stays as seeded and is only read; the other is written to and started over.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from simulators.sql.engine import Engine
-from simulators.sql.environment import SqlEnvironment
 from simulators.sql.facts import Scene
 from simulators.sql.goals import forbidden, speakers
 from simulators.sql.graph import Graph
@@ -55,9 +53,7 @@ class Stage:
             }
             for name, tool in tools.items()
         }
-        # Two environments a scene: going back to the seed of the same one costs microseconds, a
-        # change of seeds loads an image and prepares every statement again (measured: 0.5 ms).
-        self._lives: dict[int, SqlEnvironment] = {}
+        self._still = engine.environment()
         self._live = engine.environment()
         self._scenes: OrderedDict[int, Scene] = OrderedDict()
         self._speakers: dict[tuple[int, str], list[Scalar]] = {}
@@ -71,10 +67,9 @@ class Stage:
         """Return the seeded state of `seed`, read only."""
         scene = self._scenes.get(seed)
         if scene is None or scene.full:
-            scene = self._scenes[seed] = Scene(self.graph, self.engine.environment(), seed)
+            scene = self._scenes[seed] = Scene(self.graph, self._still, seed)
             if len(self._scenes) > SCENES:
-                old, _ = self._scenes.popitem(last=False)
-                self._lives.pop(old, None)
+                self._scenes.popitem(last=False)
             self._speakers = {k: v for k, v in self._speakers.items() if k[0] in self._scenes}
         self._scenes.move_to_end(seed)
         return scene
@@ -98,9 +93,6 @@ class Stage:
 
     def start(self, seed: int) -> None:
         """Start over from a seeded state."""
-        if seed not in self._lives:
-            self._lives[seed] = self.engine.environment()
-        self._live = self._lives[seed]
         self._live.reset_now(seed)
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -138,17 +130,13 @@ class Stage:
         return forbidden(application, tool, arguments, user, query=query, rule=rule)
 
     async def close(self) -> None:
-        """Close every environment. Harmless when called twice."""
-        for environment in (self._live, *self._lives.values()):
-            await environment.close()
-        for scene in self._scenes.values():
-            await scene.close()
-        self._lives.clear()
-        self._scenes.clear()
+        """Close both environments. Harmless when called twice."""
+        await self._still.close()
+        await self._live.close()
 
     def planned(self, tool: str, arguments: Mapping[str, Any], group: int) -> PlannedCall:
         """Return a call as part of a solution."""
-        return PlannedCall.model_construct(
+        return PlannedCall(
             tool=tool, arguments=dict(arguments), group=group, effect=self.effects[tool]
         )
 

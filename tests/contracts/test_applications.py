@@ -23,7 +23,7 @@ def engine_of(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_application_is_sound(name):
-    report = lint(engine_of(name), draws=30)
+    report = lint(engine_of(name), draws=20)
     assert report.errors == (), "\n".join(map(str, report.errors))
 
 
