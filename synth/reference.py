@@ -189,6 +189,8 @@ class ReferenceAgent:
         if runs:
             told = self._tell([output for run in runs for output in run])
             sentences.append(self._say("outputs", outputs=told))
+        if not sentences:  # a question that no tool serves, answered all the same by mistake
+            sentences.append(self._say("done", clause=wish, Clause=_capital(wish)))
         text = sentences[0]
         for sentence in sentences[1:]:
             text = self._say("both", first=text, second=sentence)

@@ -77,7 +77,7 @@ class Generate(Frozen):
     mix: dict[TaskKind, float] = DEFAULT_MIX
     agents: int = Field(default=30, ge=1)
     """Distinct agents for each application."""
-    states: int = Field(default=50, ge=1)
+    states: int = Field(default=20, ge=1)
     """Distinct seeded worlds for each application."""
     tools: tuple[int, int] = (6, 12)
     """Smallest and largest toolset."""
