@@ -1,0 +1,65 @@
+"""Documentation that runs: Python blocks are executed, generated pages are up to date."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("page", "code"),
+    [
+        pytest.param(page, code, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, code in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+    ],
+)
+def test_python_blocks_run(page, code, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_generated_pages_are_up_to_date():
+    """`make docs` writes them."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    stale = [
+        name
+        for name, text in generate.pages().items()
+        if (ROOT / "docs" / name).read_text(encoding="utf-8") != text
+    ]
+    assert not stale
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert not broken
+
+
+def test_shell_lines_name_real_commands():
+    from synth.app import COMMANDS
+
+    lines = [
+        line
+        for page in PAGES
+        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+        for line in block.splitlines()
+        if line.startswith("toolloom ")
+    ]
+    assert len(lines) >= 10
+    assert not [line for line in lines if line.split()[1] not in COMMANDS]
