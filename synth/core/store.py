@@ -6,7 +6,7 @@ is their index. DuckDB gives one process the whole file: while it writes, nobody
 read. So nothing holds the database during long work: `write` is one short transaction, `read`
 opens read-only and closes, and a lock held elsewhere is waited for briefly, then named.
 
-The schema is SQL files in `migrations/`, applied in order, each followed by a checkpoint.
+The schema is SQL files in `migrations/`, applied in order and all at once, then a checkpoint.
 """
 
 from __future__ import annotations
@@ -285,12 +285,10 @@ def _migrations() -> tuple[str, ...]:
 
 
 def _level(con: duckdb.DuckDBPyConnection, database: Path) -> int:
-    known = con.execute(
-        "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'migrations'"
-    ).fetchall()
-    if not known[0][0]:
+    try:  # asking the catalogue whether the table exists would cost 30 ms more
+        level = con.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchall()[0][0]
+    except duckdb.CatalogException:
         return 0
-    level = con.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchall()[0][0]
     if level > len(_migrations()):
         raise WrongWorkspace(
             f"the registry has schema {level}, this toolloom knows {len(_migrations())}",
@@ -307,16 +305,16 @@ def _migrate(con: duckdb.DuckDBPyConnection, database: Path) -> None:
     con.execute(
         "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, applied TIMESTAMP)"
     )
-    for number, sql in enumerate(_migrations()[level:], level + 1):
-        con.begin()
-        try:
+    con.begin()
+    try:
+        for number, sql in enumerate(_migrations()[level:], level + 1):
             con.execute(sql)
             con.execute("INSERT INTO migrations VALUES (?, ?)", [number, now()])
-            con.commit()
-        except BaseException:
-            _rollback(con)
-            raise
-        con.execute("CHECKPOINT")
+        con.commit()
+    except BaseException:
+        _rollback(con)
+        raise
+    con.execute("CHECKPOINT")
 
 
 def _rollback(con: duckdb.DuckDBPyConnection) -> None:

@@ -151,7 +151,7 @@ def test_children_of_a_server_end_with_it_even_in_their_own_session(token):
 
 
 def test_memory_of_a_server_is_limited(token):
-    limits = Limits(start_s=20, process=ProcessLimits(memory_bytes=1 << 30))
+    limits = Limits(start_s=20, process=ProcessLimits(memory_bytes=128 << 20))
     with pytest.raises(ServerFailed, match="MemoryError") as failure:
         run(listed("takes_memory", token, limits=limits))
     assert failure.value.outcome == "exited"

@@ -20,7 +20,8 @@ from synth.core.sandbox.confine import (
 )
 
 ROOT = Path(__file__).parent.parent.parent
-TIERS = [kind for kind in ("bwrap", "unshare") if probe(kind) == ""]
+WHY_NOT = {kind: probe(kind) for kind in ("bwrap", "unshare")}
+TIERS = [kind for kind, why in WHY_NOT.items() if not why]
 needs_namespaces = pytest.mark.skipif(not TIERS, reason="this machine offers no namespaces")
 PREFIXES = [Path(sys.prefix), Path(sys.base_prefix), ROOT]
 
@@ -28,7 +29,7 @@ PREFIXES = [Path(sys.prefix), Path(sys.base_prefix), ROOT]
 @pytest.fixture(params=["bwrap", "unshare"])
 def kind(request):
     if request.param not in TIERS:
-        pytest.skip(f"{request.param} does not work on this machine: {probe(request.param)}")
+        pytest.skip(f"{request.param} does not work here: {WHY_NOT[request.param]}")
     return request.param
 
 

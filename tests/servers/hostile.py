@@ -155,7 +155,7 @@ def spins(request):
 def takes_memory(request):
     hoard = []
     while True:
-        hoard.append(bytearray(256 << 20))
+        hoard.append(bytearray(16 << 20))
 
 
 # --- staying alive ---------------------------------------------------------------------------

@@ -70,9 +70,20 @@ def enter(workspace, *found):
         ingest(con, [prepare(item) for item in found])
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """The bytes of a registry with nothing in it: applying the schema costs 0.1 s each time."""
+    workspace = Workspace(tmp_path_factory.mktemp("empty"))
+    with workspace.write():
+        pass
+    return workspace.database.read_bytes()
+
+
 @pytest.fixture
-def workspace(tmp_path):
-    return Workspace(tmp_path / "ws")
+def workspace(tmp_path, empty):
+    workspace = Workspace(tmp_path)
+    workspace.database.write_bytes(empty)
+    return workspace
 
 
 def rows(workspace, query):
@@ -215,8 +226,10 @@ def test_a_changed_application_gives_new_versions_of_changed_tools_only(workspac
 # --- search ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def filled(workspace):
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A registry that is only read."""
+    workspace = Workspace(tmp_path_factory.mktemp("filled"))
     tools = [
         raw("send_message", "Send a message to a channel.", channel="Name of the channel"),
         raw("listMessages", "List the messages of a channel."),
@@ -252,11 +265,13 @@ def test_no_match_is_an_empty_answer(filled, text):
     assert browse.search(filled, text) == []
 
 
-def test_a_tool_that_is_gone_or_changed_is_found_by_what_it_is_now(filled):
-    enter(filled, entry(3, [raw("get_weather", "Temperature today.")]))
-    assert browse.search(filled, "forecast") == []
-    assert [hit["name"] for hit in browse.search(filled, "temperature")] == ["get_weather"]
-    assert browse.search(filled, "send") == []
+def test_a_tool_that_is_gone_or_changed_is_found_by_what_it_is_now(workspace):
+    before = [raw("send_message", "Send it."), raw("get_weather", "Forecast."), raw("other")]
+    enter(workspace, entry(1, before))
+    enter(workspace, entry(2, [raw("get_weather", "Temperature today."), raw("other")]))
+    assert browse.search(workspace, "forecast") == []
+    assert [hit["name"] for hit in browse.search(workspace, "temperature")] == ["get_weather"]
+    assert browse.search(workspace, "send") == []
 
 
 def test_words_are_split_as_people_would():

@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.core.errors import ServerFailed
@@ -117,6 +117,7 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path):
     assert order == ["a in", "a out", "b in", "b out"]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.text(min_size=1, max_size=30), st.text(max_size=10))
 def test_folder_names_never_leave_their_folder(package, version):
     name = install.folder_name(package, version)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tool_registry.names import function_name, raw_name
@@ -14,11 +14,13 @@ NAMES = st.text(min_size=1, max_size=80) | st.from_regex(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(NAMES)
 def test_every_name_becomes_a_valid_function_name(name):
     assert VALID.fullmatch(function_name(name))
 
 
+@settings(max_examples=60, deadline=None)
 @given(NAMES)
 def test_a_function_name_leads_back_unless_only_a_hash_is_left(name):
     function = function_name(name)
@@ -26,11 +28,13 @@ def test_a_function_name_leads_back_unless_only_a_hash_is_left(name):
     assert back == name or (back is None and len(function) == 64)
 
 
+@settings(max_examples=60, deadline=None)
 @given(NAMES, NAMES)
 def test_different_tools_never_share_a_function_name(one, other):
     assert (function_name(one) == function_name(other)) == (one == other)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=90))
 def test_any_text_of_a_model_can_be_looked_up(text):
     back = raw_name(text)
