@@ -1,7 +1,7 @@
 """The argument schema of a real tool: repaired where the meaning is plain, refused where not.
 
-15,155 schemas of public snapshots had these faults in 1.5 % (`docs/data.md`); strict clients lose
-the server's whole list for one of them. Every repair leaves a flag; the raw schema is kept.
+Of 15,155 schemas in public snapshots 1.5 % have one of these faults, and strict clients lose the
+server's whole list for each of them. Every repair leaves a flag; the raw schema is kept.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ CREATE TABLE crawls (
     crawl           VARCHAR PRIMARY KEY,
     server          VARCHAR NOT NULL,
     started_at      TIMESTAMP NOT NULL,
-    outcome         VARCHAR NOT NULL, -- ok, exited, timeout, rpc_error, invalid, install_failed, oversize
+    outcome         VARCHAR NOT NULL, -- ok, exited, timeout, rpc_error, invalid, oversize,
+                                      -- install_failed, unsupported, not_run
     reason          VARCHAR,
     package_version VARCHAR,
     latest_version  VARCHAR,          -- differs from package_version when the newest did not fit here
