@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(sys.argv[1])
+ROOT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 CACHE = {} if "--cache" in sys.argv else None
 TEXT = {"type": "string"}
 
