@@ -72,11 +72,11 @@ class Asking:
         for binding in bound:
             wish.take(binding)
         plain = {prefix + b.name: b.parameter.enum is not None for b in bound}
-        values = {
-            name: wish.value(name, p, arguments[name]) if name in arguments else None
-            for name, p in parameters.items()
-        }
         try:
+            values = {
+                name: wish.value(name, p, arguments[name]) if name in arguments else None
+                for name, p in parameters.items()
+            }
             clause = words.render(values)
         except Unsaid as reason:
             raise NotSuitable("no_words") from reason

@@ -22,6 +22,8 @@ REASONS = {
     "unsolvable": "the tools cannot find what the call needs",
     "nothing_to_ask": "no fact can be left out of the request and asked for",
     "dependent": "the calls do not commute",
+    "superseded": "a later write makes an earlier one pointless",
+    "same_answer": "two questions have answers that cannot be told apart",
     "no_answer": "the question has no answer here, or too many",
     "told_already": "the request contains the answer",
     "no_rule": "no policy rule is about these tools",

@@ -15,13 +15,15 @@ import orjson
 
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.graph import Graph
-from simulators.sql.words import Speaking, Spoken, Withheld, noun, singular, spoken
+from simulators.sql.words import Speaking, Spoken, Unsaid, Withheld, noun, singular, spoken
 from synth.core.application import Parameter
 from synth.core.errors import BadApplication
 from synth.core.types import Fact, Scalar, ToolResult
 
 DEPTH = 3
 """References that facts follow from the row of a parameter."""
+MAX_SAID = 300
+"""Characters of one value in a clause."""
 MOST_REMEMBERED = 20_000
 """Rows, lists and look-ups that one seeded state remembers."""
 
@@ -327,7 +329,13 @@ class Row(Speaking):
 
 
 def in_words(fact: Fact) -> Any:
-    """Return the fact's value for a template: plain where it is said as it is."""
+    """Return the fact's value for a template: plain where it is said as it is.
+
+    Raises:
+        Unsaid: nobody says so long a text (and a template must not loop over it).
+    """
+    if len(fact.spoken) > MAX_SAID:
+        raise Unsaid
     same = isinstance(fact.value, (str, int)) and str(fact.value) == fact.spoken
     return fact.value if same else Spoken(fact.value, fact.spoken)
 

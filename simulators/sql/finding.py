@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from synth.core.errors import BadApplication
+from synth.core.errors import ToolloomError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,6 @@ class Finding:
         return f"{self.level}: {self.where}: {self.what}{remedy}"
 
     @classmethod
-    def of(cls, error: BadApplication) -> Finding:
-        """Return an error of loading or rendering as a finding."""
+    def of(cls, error: ToolloomError) -> Finding:
+        """Return an error of loading, rendering or running as a finding."""
         return cls("error", error.where, error.what, error.remedy)

@@ -8,7 +8,7 @@ calls on seeded states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from simulators.sql.declared import lint_declared
@@ -19,7 +19,7 @@ from simulators.sql.stage import Stage
 from simulators.sql.world import policy_text
 from synth.core.application import Application
 from synth.core.canonical import content_key
-from synth.core.errors import BadApplication
+from synth.core.errors import ToolloomError
 
 SEEDS = (0, 1, 2)
 """Seeded states that are played."""
@@ -66,9 +66,9 @@ def lint(engine: Engine, *, seeds: Sequence[int] = SEEDS, draws: int = DRAWS) ->
     try:
         policy_text(engine)
         stage = Stage(engine)
-        findings.extend(_repeatable(engine, seeds))
-        findings.extend(lint_played(stage, seeds=seeds, draws=draws, figures=figures))
-    except BadApplication as error:
+        for finding in lint_played(stage, seeds=seeds, draws=draws, figures=figures):
+            findings.append(finding)
+    except ToolloomError as error:
         findings.append(Finding.of(error))
     return LintReport(name, tuple(dict.fromkeys(findings)), figures)
 
@@ -77,7 +77,7 @@ def check(application: Application) -> list[Finding]:
     """Return everything that is wrong with an application, compiled or not; empty means sound."""
     try:
         engine = Engine(application)
-    except BadApplication as error:
+    except ToolloomError as error:
         return [Finding.of(error)]
     return list(lint(engine).errors)
 
@@ -85,14 +85,3 @@ def check(application: Application) -> list[Finding]:
 def state_key(engine: Engine, seed: int) -> str:
     """Return a short key of the seeded state, the same in every process."""
     return content_key(engine.image(seed).hex())
-
-
-def _repeatable(engine: Engine, seeds: Sequence[int]) -> Iterable[Finding]:
-    for seed in seeds[:1]:
-        if Engine(engine.application).image(seed) != engine.image(seed):
-            yield Finding(
-                "error",
-                f"{engine.application.application}: seed",
-                f"seed {seed} gave two different states",
-                "use only the generators, now() and next_id()",
-            )

@@ -37,6 +37,9 @@ def parallel(attempt: Attempt) -> Plot:
     second, more = _question(attempt, other, other_column)
     if (first.tool, first.arguments) == (second.tool, second.arguments):
         raise NotSuitable("dependent")
+    told = {(output.type, output.value) for output in values}
+    if any((output.type, output.value) in told for output in more):
+        raise NotSuitable("same_answer")
     return _plot(
         attempt, TaskKind.PARALLEL, [first, second], [*values, *more], [column, other_column]
     )

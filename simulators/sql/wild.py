@@ -19,10 +19,12 @@ from simulators.sql.goals import owned, shaped
 from simulators.sql.stage import Stage
 from synth.core.application import Parameter, Step
 from synth.core.errors import NotSuitable
-from synth.core.types import Effect, Scalar
+from synth.core.types import Scalar
 
 WALK = 12
 """Calls in a row before the state starts over: some limits are reached only by repetition."""
+FAULTS = 3
+"""Calls that fail for the tool's own fault before the others are not made: each may be slow."""
 MOST = 900
 """Calls after which a condition counts as unbroken."""
 
@@ -41,8 +43,6 @@ class Wild:
         self.steps = stage.application.tools[tool].steps
         self.outcomes: Counter[str] = Counter()
         self._owner: Scalar = None
-        self.changed = False
-        """A read has changed the state."""
         self.fault = ""
         """Message of a call that failed for the tool's own fault."""
         self._open = {
@@ -62,7 +62,8 @@ class Wild:
             if number % WALK == 0:
                 self.stage.start(seed)
             self._call(seed, number)
-            if number >= draws and not self._open and self.outcomes["ok"]:
+            done = number >= draws and not self._open and self.outcomes["ok"]
+            if done or self.outcomes["tool_fault"] >= FAULTS:
                 break
 
     def _call(self, seed: int, number: int) -> None:
@@ -76,8 +77,6 @@ class Wild:
         error = result.error
         self.outcomes[error.code if error else "ok"] += 1
         if error is None:
-            if self.stage.effects[self.tool] is Effect.READ and self.stage.diff():
-                self.changed = True
             return
         if error.code == "tool_fault":
             self.fault = error.message

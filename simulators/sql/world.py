@@ -10,9 +10,12 @@ from simulators.sql.engine import Engine
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.stage import Stage
 from simulators.sql.words import MAX_POLICY, Words, singular, spoken
-from synth.core.errors import UnknownName
+from synth.core.errors import BadApplication, UnknownName
 from synth.core.protocols import Edge
 from synth.core.types import Blueprint, TaskKind, ToolSpec
+
+MAX_RULES = 100
+"""Policy rules of one application; a template may loop over them twice."""
 
 
 class SqlWorld:
@@ -88,8 +91,12 @@ def policy_text(engine: Engine) -> str:
         BadApplication: the template is wrong, or names anything else.
     """
     application = engine.application
-    table = application.user.table
-    words = Words(application.policy, where=f"{application.application}: policy", limit=MAX_POLICY)
+    table, where = application.user.table, f"{application.application}: policy"
+    if len(application.policy_rules) > MAX_RULES:
+        raise BadApplication(
+            f"{len(application.policy_rules)} rules", where=where, remedy=f"at most {MAX_RULES}"
+        )
+    words = Words(application.policy, where=where, limit=MAX_POLICY)
     return words.render_page(
         {
             "user": singular(table) if table else "operator",

@@ -166,16 +166,31 @@ def chained(attempt: Attempt) -> Plot:
         except NotSuitable:
             if len(chain) < 2:
                 raise
-            # The state may be that after an unsuitable third write.
-            attempt.stage.play(attempt.seed, [done.move for done in chain])
             break
     if not chain[-1].diff:
         raise NotSuitable("empty_diff")
+    solver = attempt.solve([done.asked for done in chain])
+    _check_each_counts(attempt, chain)
     asked = [done.asked for done in chain]
     moves = [[done.move] for done in chain]
-    solver = attempt.solve(asked)
     plot = Plot(TaskKind.CHAINED_WRITES, asked, solver, moves, (chain[-1].diff,))
     return _add_decoys(attempt, plot)
+
+
+def _check_each_counts(attempt: Attempt, chain: list[_Done]) -> None:
+    """Refuse a chain in which a later write makes an earlier one pointless.
+
+    The current state is that after the whole chain, also where a third write did not suit.
+    """
+    moves = [done.move for done in chain]
+    for dropped in range(len(moves) - 1):
+        attempt.stage.start(attempt.seed)
+        for tool, arguments in moves[:dropped] + moves[dropped + 1 :]:
+            # A call that fails without the dropped one is no proof: the two may cancel out.
+            attempt.stage.call(tool, arguments)
+        if attempt.stage.diff() == chain[-1].diff:
+            raise NotSuitable("superseded")
+    attempt.stage.play(attempt.seed, moves)
 
 
 def _next(attempt: Attempt, chain: list[_Done]) -> _Done:
@@ -266,8 +281,10 @@ def parallel(attempt: Attempt) -> Plot:
     second = _further(attempt, draw, first.diff)
     moves = [first.move, second.move]
     attempt.stage.start(attempt.seed)
-    for move in reversed(moves):
-        attempt.execute(*move)
+    attempt.execute(*second.move)
+    if attempt.stage.diff() == second.diff:
+        raise NotSuitable("superseded")
+    attempt.execute(*first.move)
     if attempt.stage.diff() != second.diff or not second.diff:
         raise NotSuitable("dependent")
     asked = [first.asked, second.asked]

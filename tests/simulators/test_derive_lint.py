@@ -192,6 +192,12 @@ def test_a_statement_that_fails_when_run_is_an_error(workshop_file):
     assert_found(findings(workshop_file), "error", "tools.get_bike", "tool_fault")
 
 
+def test_a_rule_that_fails_when_run_is_an_error(workshop_file):
+    workshop_file["policy_rules"][0]["when"] = "SELECT json(:kind)"
+    found = findings(workshop_file)
+    assert [f for f in found if f.level == "error" and "JSON" in f.what], found
+
+
 def test_what_is_never_used_is_a_warning(workshop_file):
     workshop_file["schema"] += "CREATE TABLE spares (id TEXT PRIMARY KEY) STRICT;"
     del workshop_file["tools"]["rename_me"]["intent"]

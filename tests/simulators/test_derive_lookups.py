@@ -120,6 +120,15 @@ def test_a_template_cannot_say_what_the_user_cannot_know(stage):
         ask(stage, "P1", "get_job", "{{ job_id }}", job_id="J1")
 
 
+def test_nobody_says_a_page_of_text(stage):
+    text = "x" * 301
+    template = "{% for a in note %}{% for b in note %}{% endfor %}{% endfor %}take a note"
+    with pytest.raises(NotSuitable, match="no_words"):
+        ask(stage, "P1", "open_job", template, bike_id="B1", kind="gears", note=text)
+    asked = ask(stage, "P1", "open_job", template, bike_id="B1", kind="gears", note=text[1:])
+    assert asked.clause == "take a note"
+
+
 def test_what_a_condition_conveys_is_not_said_twice(stage):
     template = "have it mended{% if urgent %} at once{% endif %}{% if note %}, noted{% endif %}"
     arguments = {"bike_id": "B1", "kind": "gears", "urgent": True, "note": "it squeaks"}

@@ -177,6 +177,18 @@ def test_look_ups_come_before_writes(made):
             assert effects == sorted(effects, reverse=True)
 
 
+def test_every_write_counts(made):
+    stage, tasks, _ = made
+    for task in tasks:
+        for dropped, call in enumerate(task.solution):
+            if call.effect is Effect.READ:
+                continue
+            environment = fresh(stage, task)
+            for other in task.solution[:dropped] + task.solution[dropped + 1 :]:
+                environment.call_now(other.tool, other.arguments)
+            assert environment.diff_now() not in task.diffs, (task.clauses, call)
+
+
 def test_decoys_run_and_end_elsewhere(made):
     stage, tasks, _ = made
     counts = Counter()
@@ -286,6 +298,13 @@ def test_answers_are_in_the_results_and_not_in_the_request(made):
             if output.type == "integer":
                 assert str(output.value) not in said
             assert (output.currency is not None) == (output.type == "money")
+
+
+def test_answers_to_two_questions_can_be_told_apart(made):
+    _, tasks, _ = made
+    for task in of_kind(tasks, TaskKind.PARALLEL):
+        told = [(output.type, output.value) for output in task.outputs]
+        assert len(told) == len(set(told))
 
 
 def test_a_missing_fact_is_in_no_way_told(made):
@@ -413,6 +432,11 @@ def test_a_write_that_changes_nothing_is_no_goal(workshop_file):
     ]
     stage = Stage(Engine(Application.model_validate(workshop_file)))
     assert reason_for(stage, TaskKind.SINGLE_WRITE, ("move_job",)) == {"empty_diff"}
+
+
+def test_a_write_that_a_later_one_undoes_is_not_asked_for(stage):
+    tools = ("find_person", "list_bikes", "list_jobs", "open_job", "cancel_jobs")
+    assert "superseded" in reason_for(stage, TaskKind.CHAINED_WRITES, tools)
 
 
 def test_writes_that_do_not_commute_are_not_parallel(workshop_file):

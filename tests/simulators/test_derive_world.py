@@ -91,6 +91,14 @@ def test_kinds_depend_on_what_the_application_has(workshop_file):
     assert set(TaskKind) - kinds_of(workshop_file) == {*refusals, TaskKind.LOOKUP}
 
 
+def test_a_policy_has_a_bounded_number_of_rules(workshop_file):
+    rule = workshop_file["policy_rules"][0]
+    rules = [{**rule, "name": f"rule_{number}"} for number in range(101)]
+    workshop_file["policy_rules"] = rules
+    with pytest.raises(BadApplication, match="101 rules"):
+        SqlWorld(Engine(Application.model_validate(workshop_file)))
+
+
 def test_a_policy_that_cannot_be_rendered_is_refused(workshop_file):
     workshop_file["policy"] = "{% for i in range(10) %}x{% endfor %}"
     with pytest.raises(BadApplication, match="workshop: policy"):
