@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from transformers.utils import logging as transformers_logging
 
 from synth.core.errors import BadInput, ToolloomError, UnknownName
 from synth.core.seeds import seed as seed_of
+from train.gguf_file import OtherKind, read_llama
 
 
 class ModelUnavailable(ToolloomError):
@@ -158,9 +160,9 @@ def load(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loaded:
         )
     _quiet()
     try:
-        model, tokenizer = _read_gguf(place) if place.is_file() else _read_folder(place)
-    except (OSError, ValueError, KeyError) as error:
-        line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        model, tokenizer = _read_file(place) if place.is_file() else _read_folder(place)
+    except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
+        line = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise BadInput(f"not a causal language model: {line[:200]}", where=str(path)) from error
     model.config.dtype = dtype
     model.generation_config = GenerationConfig.from_model_config(model.config)
@@ -180,8 +182,15 @@ def _read_folder(folder: Path) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _read_gguf(file: Path) -> tuple[Any, Any]:
-    """Read a GGUF file into a fresh model.
+def _read_file(file: Path) -> tuple[Any, Any]:
+    try:
+        return read_llama(file)
+    except OtherKind:
+        return read_any(file)
+
+
+def read_any(file: Path) -> tuple[Any, Any]:
+    """Read a GGUF file of any kind the library knows into a fresh model.
 
     `from_pretrained` would want one more package, and would return a model that refuses to be
     saved.
