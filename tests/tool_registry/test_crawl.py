@@ -231,7 +231,8 @@ def test_a_crawl_killed_with_9_leaves_no_server_and_continues(mcp_json, workspac
     servers = {name: entry("healthy.py") for name in ("a", "b")}
     path = mcp_json(servers | {"hangs": entry("hostile.py", "silent", token)})
     command = [sys.executable, "-c", KILLED, str(workspace.path), path]
-    process = subprocess.Popen(command, cwd=ROOT)
+    scratch = os.environ | {"TMPDIR": str(workspace.path.parent)}
+    process = subprocess.Popen(command, cwd=ROOT, env=scratch)
     deadline = time.monotonic() + 60
     while not running(token) and time.monotonic() < deadline:
         assert process.poll() is None

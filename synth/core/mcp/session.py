@@ -2,7 +2,8 @@
 
 No SDK client: it loses a whole list for one bad tool, hangs on a line without end and has no
 deadline (`docs/decisions/0008-our-own-mcp-reader.md`). Everything is returned raw; judging it is
-the caller's work. Protocol: MCP 2025-11-25 with the `initialize` handshake, which is what servers speak.
+the caller's work. Protocol: MCP 2025-11-25 with the `initialize` handshake, which is what servers
+speak.
 
     async with McpSession(ServerLaunch(argv=("mcp-server-time",))) as session:
         tools = await session.list_tools()
