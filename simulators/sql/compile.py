@@ -10,7 +10,7 @@ import random
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import apsw
@@ -56,6 +56,8 @@ class Compiler:
     tables: Mapping[str, Table]
     connection: apsw.Connection
     guard: Guard
+    selects: dict[str, Look] = field(default_factory=dict)
+    """What `select` has looked at."""
 
     def fail(self, path: str, what: str, remedy: str = "") -> BadApplication:
         """Return the error for a place of the application."""
@@ -76,6 +78,13 @@ class Compiler:
         for name in found.parameters:
             if known is not None and name not in known:
                 raise self.fail(path, f"unknown parameter :{name}", suggest(name, known))
+        return found
+
+    def select(self, sql: str, path: str) -> Look:
+        """Prepare a SELECT of the seed rules, once for all seeds; raises as `look`."""
+        found = self.selects.get(sql)
+        if found is None:
+            found = self.selects[sql] = self.look(sql, Mode.READ, path)
         return found
 
     def _remedy(self, text: str) -> str:

@@ -69,12 +69,16 @@ _VERBS = frozenset({"select", "with", "values", "insert", "update", "delete", "r
 
 
 class Guard:
-    """The authorizer of one connection. `refused` says what it last refused, in words."""
+    """The authorizer of one connection.
+
+    `refused` says what it last refused, in words; `read` names the tables statements read.
+    """
 
     def __init__(self, tables: frozenset[str] = frozenset()) -> None:
         self.tables = tables
         self.mode = Mode.ENGINE
         self.refused = ""
+        self.read: set[str | None] = set()
 
     def __call__(
         self,
@@ -96,6 +100,7 @@ class Guard:
         if action in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
             return True
         if action == apsw.SQLITE_READ:
+            self.read.add(first)
             # A source none of whose columns is used comes with its bare name: perhaps a CTE.
             return first in self.tables or first in _OUTSIDE or (not second and _is_cte(first))
         if action == apsw.SQLITE_FUNCTION:
@@ -211,18 +216,21 @@ class Refused(Exception):
 class Look:
     """What SQLite says of one prepared statement."""
 
-    __slots__ = ("columns", "parameters", "readonly")
+    __slots__ = ("columns", "parameters", "read", "readonly")
 
     def __init__(
         self,
         columns: tuple[tuple[str, str | None], ...],
         parameters: tuple[str, ...],
         readonly: bool,
+        read: frozenset[str | None],
     ) -> None:
         self.columns = columns
         """Name and origin (`table.column`) of each result column."""
         self.parameters = parameters
         self.readonly = readonly
+        self.read = read
+        """Names of the tables it reads."""
 
 
 class _Any(dict[str, None]):
@@ -251,12 +259,14 @@ def look(connection: apsw.Connection, guard: Guard, sql: str, mode: Mode) -> Loo
             for name, _, _, table, column in cursor.description_full
         )
         names = tuple(str(name) for name in cursor.bindings_names)
-        seen.append((text, Look(origins, names, bool(cursor.is_readonly))))
+        read = frozenset(guard.read)
+        seen.append((text, Look(origins, names, bool(cursor.is_readonly), read)))
         return False
 
     cursor = connection.cursor()
     cursor.exec_trace = trace
     before, guard.mode, guard.refused = guard.mode, mode, ""
+    guard.read.clear()
     try:
         cursor.execute(sql, _Any(), can_cache=False)
     except apsw.ExecTraceAbort:

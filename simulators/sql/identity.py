@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import apsw
+
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z_-]{0,15}")
-_ID = re.compile(r"([A-Za-z][A-Za-z_-]*)([0-9]{1,12})")
+_DIGITS = 12
+"""Of the number in an identifier."""
 
 Highest = Mapping[str, tuple[int, int]]
 """For each prefix, the highest number in the seed and how many digits identifiers have."""
 
 
-def highest(identifiers: list[str]) -> dict[str, tuple[int, int]]:
+def highest(connection: apsw.Connection, tables: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return the highest number of each prefix; digits are counted where numbers are padded."""
+    last: dict[tuple[str, int], str] = {}
+    for table in tables:
+        for (text,) in connection.execute(f'SELECT id FROM "{table}"'):
+            prefix = text.rstrip("0123456789")
+            kind = prefix, len(text) - len(prefix)
+            if text > last.get(kind, ""):
+                last[kind] = text
     found: dict[str, tuple[int, int]] = {}
-    for text in identifiers:
-        match = _ID.fullmatch(text)
-        if match:
-            number, digits = found.get(match[1], (0, 0))
-            width = len(match[2])
-            found[match[1]] = (max(number, int(match[2])), max(digits, width))
+    for (prefix, width), text in last.items():
+        if 0 < width <= _DIGITS and _PREFIX.fullmatch(prefix):
+            number, digits = found.get(prefix, (0, 0))
+            found[prefix] = max(number, int(text[-width:])), max(digits, width)
     return found
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simulators.sql.generators import Kinds, Make, Row, Rule, as_text, fields, show
-from simulators.sql.guard import Look, Mode
 from simulators.sql.tables import Table
 from synth.core.application import Generator
 from synth.core.errors import BadApplication
@@ -26,9 +26,16 @@ _TRIES = 500
 _SERIAL = re.compile(r"([^{}]*)\{n(?::0?(\d{1,2})d)?\}([^{}]*)")
 
 
-def make_source(
-    work: Seeding, table: Table, column: str, given: Iterable[Scalar]
-) -> Callable[[Row], Scalar]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What makes the values of one column. `own`: it reads earlier rows of its own table."""
+
+    column: str
+    make: Make
+    own: bool
+
+
+def make_source(work: Seeding, table: Table, column: str, given: Iterable[Scalar]) -> Source:
     """Return what makes the values of one seed column.
 
     Args:
@@ -43,14 +50,15 @@ def make_source(
     path = f"seed.{table.name}.columns.{column}"
     generator = work.compiler.application.seed[table.name].columns[column]
     stream = work.stream(table.name, column)
+    kinds = _RowKinds(work, table, column, stream)
     try:
-        rule = _RowKinds(work, table, column, stream).rule(generator)
+        rule = kinds.rule(generator)
     except ValueError as error:
         raise work.compiler.fail(path, str(error)) from error
     make = rule.make
     if generator.unique:
         make = _unique(rule, stream, set(given), partial(work.compiler.fail, path))
-    return _with_nulls(generator, make, stream)
+    return Source(column, _with_nulls(generator, make, stream), kinds.own)
 
 
 def _with_nulls(generator: Generator, make: Make, stream: random.Random) -> Make:
@@ -99,6 +107,7 @@ class _RowKinds(Kinds):
         self.work, self.table, self.column = work, table, column
         self.path = f"seed.{table.name}.columns.{column}"
         self.rules = work.compiler.application.seed[table.name]
+        self.own = False
 
     def of_serial(self, argument: Any) -> Rule:
         """The row's number in a pattern."""
@@ -137,16 +146,13 @@ class _RowKinds(Kinds):
         target, where = as_text(rule.get("table")), rule.get("where")
         self.work.compiler.origin(f"{target}.id", self.path)
         sql = f'SELECT id FROM "{target}"' + (f" WHERE {where}" if where else "") + " ORDER BY id"
-        found = self._look(sql)
-        fixed: list[Scalar] | None = None
-        if not found.parameters and target != self.table.name:
-            fixed = self._ids(sql, {})
-            if not fixed:
-                self._empty(target, where)
+        select, fixed = self._select(sql)
+        if fixed and not select(Row(0, 0.0)):
+            self._empty(target, where)
         taken: set[Scalar] | None = set() if rule.get("unique") else None
 
         def domain(row: Row) -> list[Scalar]:
-            ids = self._ids(sql, row.values) if fixed is None else fixed
+            ids = select(row)
             return ids if taken is None else [value for value in ids if value not in taken]
 
         def make(row: Row) -> Scalar:
@@ -162,12 +168,10 @@ class _RowKinds(Kinds):
 
     def of_sql(self, argument: Any) -> Rule:
         """The value of a SELECT that sees the row's earlier columns."""
-        sql = as_text(argument)
-        if len(self._look(sql).columns) != 1:
-            raise ValueError("select one value")
+        select, _ = self._select(as_text(argument))
 
         def make(row: Row) -> Scalar:
-            values = self._ids(sql, row.values)
+            values = select(row)
             return values[0] if values else None
 
         return Rule(make)
@@ -185,14 +189,33 @@ class _RowKinds(Kinds):
             raise self.work.compiler.fail(self.path, what, "seed more of them")
         return None
 
-    def _ids(self, sql: str, values: dict[str, Scalar]) -> list[Scalar]:
-        return [value for (value,) in self.work.query(sql, values, self.path)]
+    def _select(self, sql: str) -> tuple[Callable[[Row], list[Scalar]], bool]:
+        """Vet a SELECT of one column.
 
-    def _look(self, sql: str) -> Look:
-        found = self.work.compiler.look(sql, Mode.READ, self.path)
+        Returns:
+            What runs it for a row, and whether it gives the same for every row.
+        """
+        found = self.work.compiler.select(sql, self.path)
+        if len(found.columns) != 1:
+            raise ValueError("select one value")
         for name in found.parameters:
             self._earlier(name)
-        return found
+        own = self.table.name in found.read
+        self.own = self.own or own
+        names, work, path = found.parameters, self.work, self.path
+        known: dict[tuple[Scalar, ...], list[Scalar]] = {}
+
+        def select(row: Row) -> list[Scalar]:
+            key = tuple([row.values[name] for name in names])
+            values = known.get(key)
+            if values is None:
+                values = [value for (value,) in work.query(sql, row.values, path)]
+                # 1 and 1.0 are one key and two values.
+                if not own and float not in map(type, key):
+                    known[key] = values
+            return values
+
+        return select, not (names or own)
 
     def _earlier(self, name: str) -> None:
         """Check that `name` is an earlier column of the same row."""

@@ -21,6 +21,7 @@ from simulators.sql.identity import Counters, highest
 from simulators.sql.rows import make_source
 from simulators.sql.tables import Table
 from synth.core.application import SeedTable
+from synth.core.errors import BadApplication
 from synth.core.seeds import rng
 from synth.core.types import Scalar
 
@@ -46,7 +47,6 @@ class Seeding:
     guard: Guard
     budget: Budget
     parents: dict[str, list[dict[str, Scalar]]] = field(default_factory=dict)
-    inserts: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def stream(self, table: str, column: str) -> random.Random:
         """Return the random stream of a column."""
@@ -88,13 +88,15 @@ def seed_image(compiler: Compiler, empty: bytes, seed: int) -> Seeded:
     guard.mode = Mode.RUN
     for name, rules in application.seed.items():
         _fill(work, compiler.tables[name], rules)
-    counters.start(highest(_identifiers(connection, compiler)))
+    guard.mode = Mode.ENGINE
+    counters.start(highest(connection, compiler.tables))
+    guard.mode = Mode.RUN
     for number, sql in enumerate(application.after_seed):
         work.query(sql, {}, f"after_seed[{number}]")
     guard.mode = Mode.ENGINE
     _check_keys(work)
     connection.execute("COMMIT")
-    found = Seeded(connection.serialize("main"), highest(_identifiers(connection, compiler)))
+    found = Seeded(connection.serialize("main"), highest(connection, compiler.tables))
     connection.close()
     return found
 
@@ -106,17 +108,38 @@ def _fill(work: Seeding, table: Table, rules: SeedTable) -> None:
     for number, literal in enumerate(rows):
         _insert(work, table, literal, f"{path}.rows[{number}]")
     sources = [
-        (column, make_source(work, table, column, [row.get(column) for row in rows]))
+        make_source(work, table, column, [row.get(column) for row in rows])
         for column in rules.columns
     ]
     chance = work.stream(table.name, "~place").random
-    for number, parent in enumerate(_parents(work, table, rules), len(rows) + 1):
-        row = Row(number, chance(), parent)
-        for column, make in sources:
-            row.values[column] = make(row)
-        _insert(work, table, row.values, f"{path} (row {number})")
-        rows.append(row.values)
-    work.parents[table.name] = rows
+    made = [
+        Row(number, chance(), parent)
+        for number, parent in enumerate(_parents(work, table, rules), len(rows) + 1)
+    ]
+    if any(source.own for source in sources):
+        for row in made:
+            for source in sources:
+                row.values[source.column] = source.make(row)
+            _insert(work, table, row.values, f"{path} (row {row.number})")
+    elif made:
+        # No row sees another one: column by column, then all at once.
+        for source in sources:
+            column, make = source.column, source.make
+            for row in made:
+                row.values[column] = make(row)
+        _insert_all(work, table, made, path)
+    work.parents[table.name] = rows + [row.values for row in made]
+
+
+def _insert_all(work: Seeding, table: Table, made: Sequence[Row], path: str) -> None:
+    before = work.connection.total_changes()
+    values = [tuple(row.values.values()) for row in made]
+    sql = _sql(table, made[0].values)
+    try:
+        work.connection.executemany(sql, values)
+    except (apsw.Error, ValueError, TypeError, OverflowError) as error:
+        row = made[work.connection.total_changes() - before]
+        raise _refused(work, f"{path} (row {row.number})", row.values, error) from error
 
 
 def _parents(work: Seeding, table: Table, rules: SeedTable) -> Iterator[dict[str, Scalar] | None]:
@@ -143,18 +166,22 @@ def _parents(work: Seeding, table: Table, rules: SeedTable) -> Iterator[dict[str
 
 
 def _insert(work: Seeding, table: Table, values: dict[str, Scalar], path: str) -> None:
-    key = (table.name, *values)
-    sql = work.inserts.get(key)
-    if sql is None:
-        columns = ", ".join(f'"{name}"' for name in values)
-        marks = ", ".join(f":{name}" for name in values)
-        sql = f'INSERT INTO "{table.name}" ({columns}) VALUES ({marks})'
-        work.inserts[key] = sql
     try:
-        work.connection.execute(sql, values)
+        work.connection.execute(_sql(table, values), tuple(values.values()))
     except (apsw.Error, ValueError, TypeError, OverflowError) as error:
-        shown = ", ".join(f"{name}={value!r}" for name, value in values.items())[:200]
-        raise work.compiler.fail(path, f"{_line(error)}: {shown}") from error
+        raise _refused(work, path, values, error) from error
+
+
+def _sql(table: Table, values: dict[str, Scalar]) -> str:
+    columns = '", "'.join(values)
+    return f'INSERT INTO "{table.name}" ("{columns}") VALUES ({", ".join("?" * len(values))})'
+
+
+def _refused(
+    work: Seeding, path: str, values: dict[str, Scalar], error: Exception
+) -> BadApplication:
+    shown = ", ".join(f"{name}={value!r}" for name, value in values.items())[:200]
+    return work.compiler.fail(path, f"{_line(error)}: {shown}")
 
 
 def _check_complete(compiler: Compiler, table: Table, rules: SeedTable) -> None:
@@ -167,14 +194,6 @@ def _check_complete(compiler: Compiler, table: Table, rules: SeedTable) -> None:
         if missing:
             what = f"column {missing[0]!r} is NOT NULL and gets no value"
             raise compiler.fail(path, what, "add it")
-
-
-def _identifiers(connection: apsw.Connection, compiler: Compiler) -> list[str]:
-    return [
-        text
-        for table in compiler.tables
-        for (text,) in connection.execute(f'SELECT id FROM "{table}" ORDER BY id')
-    ]
 
 
 def _check_keys(work: Seeding) -> None:

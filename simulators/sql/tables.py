@@ -101,6 +101,10 @@ def _without_rowids(
     tables = {name: _table(target, name, where) for name in names}
     for table in tables.values():
         _check_references(table, tables, where)
+        for column in table.foreign_keys:
+            # Children are looked for all the time, by tools and by SQLite itself.
+            name = f'"{table.name}.{column}"'
+            target.execute(f'CREATE INDEX IF NOT EXISTS {name} ON "{table.name}" ("{column}")')
     return tables, target.serialize("main")
 
 
