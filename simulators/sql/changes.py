@@ -1,4 +1,4 @@
-"""State diffs: SQLite's session changeset as canonical lines, generated ids renamed by content.
+"""State diffs: what writes add up to, as canonical lines, generated ids renamed by content.
 
 Two runs that do the same in another order give out identifiers in another order. So a generated id
 is replaced by a name made from its row and from the rows that refer to it: colours are refined as
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,12 @@ _Row = dict[str, Any]
 _SORTED = orjson.OPT_SORT_KEYS
 
 
+Values = tuple[Any, ...]
+"""A whole row, in the order of the table's columns."""
+Event = tuple[str, Values | None, Values | None]
+"""A table, and one row of it before and after a write: None where there is none."""
+
+
 @dataclass(slots=True)
 class Change:
     """One changed row: all columns of an insert or delete, `id` and the changed ones else."""
@@ -37,68 +43,68 @@ class Change:
     floats: bool
 
 
+def net(events: Iterable[Event], tables: Mapping[str, Table]) -> list[Event]:
+    """Return what events add up to: one for each row that is not what it was."""
+    rows: dict[tuple[str, Any], list[Values | None]] = {}
+    for table, old, new in events:
+        key = tables[table].key
+        if old is not None:
+            rows.setdefault((table, old[key]), [old, None])[1] = None
+        if new is not None:
+            rows.setdefault((table, new[key]), [None, None])[1] = new
+    return [(table, old, new) for (table, _), (old, new) in rows.items() if old != new]
+
+
 def read_changes(
-    changeset: bytes, tables: Mapping[str, Table], ignored: Mapping[str, Collection[str]]
+    events: Iterable[Event], tables: Mapping[str, Table], ignored: Mapping[str, Collection[str]]
 ) -> list[Change]:
-    """Return the changes of a changeset, without columns that do not count.
+    """Return net events as changes, without columns that do not count.
 
     Args:
-        changeset: what `Session.changeset` gave.
+        events: what `net` gave.
         tables: the tables by name.
         ignored: for each table, the columns that do not count.
     """
-    out = []
-    for item in apsw.Changeset.iter(changeset):
-        columns = tables[item.name].columns
-        skip = ignored.get(item.name, ())
-        before = _row(columns, item.old, skip)
-        after = _row(columns, item.new, skip)
-        operation = item.op.lower()
-        if operation == "update":
-            if not after:
-                continue
-            after = {"id": before["id"], **after}
-        floats = any(isinstance(v, float) for row in (before, after) for v in row.values())
-        out.append(Change(item.name, operation, before or None, after or None, floats))
-    return out
+    found = (_change(event, tables[event[0]], ignored.get(event[0], ())) for event in events)
+    return [change for change in found if change is not None]
 
 
-def _row(columns: Collection[str], values: Any, skip: Collection[str]) -> _Row:
-    return {
-        name: value
-        for name, value in zip(columns, values or (), strict=False)
-        if value is not apsw.no_change and name not in skip
-    }
+def _change(event: Event, table: Table, skip: Collection[str]) -> Change | None:
+    name, old, new = event
+    before = dict(zip(table.columns, old, strict=True)) if old else {}
+    after = dict(zip(table.columns, new, strict=True)) if new else {}
+    for column in skip:
+        before.pop(column, None)
+        after.pop(column, None)
+    operation = "update" if old and new else "insert" if new else "delete"
+    if operation == "update":
+        changed = [column for column, value in after.items() if before[column] != value]
+        if not changed:
+            return None
+        before = {column: before[column] for column in ("id", *changed)}
+        after = {column: after[column] for column in ("id", *changed)}
+    floats = float in map(type, (*before.values(), *after.values()))
+    return Change(name, operation, before or None, after or None, floats)
 
 
 def apply_changes(
-    connection: apsw.Connection, changeset: bytes, tables: Mapping[str, Table]
+    connection: apsw.Connection, events: Sequence[Event], tables: Mapping[str, Table]
 ) -> None:
-    """Make the changes of a changeset on the state it was recorded from.
+    """Make net events happen on the state they were recorded from.
 
-    Changed rows are taken out before any is put in, with foreign keys unchecked meanwhile: SQLite's
-    own way of applying goes row by row and fails where two rows swapped a UNIQUE value.
+    Changed rows are taken out before any is put in, with foreign keys unchecked meanwhile: rows may
+    have swapped a UNIQUE value.
     """
-    gone: list[tuple[str, Any]] = []
-    new: list[tuple[str, tuple[Any, ...]]] = []
-    for item in apsw.Changeset.iter(changeset):
-        before, after = item.old or (), item.new or ()
-        if item.op == "INSERT":
-            new.append((item.name, after))
-            continue
-        key = before[list(tables[item.name].columns).index("id")]
-        gone.append((item.name, key))
-        if item.op == "UPDATE":
-            (row,) = connection.execute(f'SELECT * FROM "{item.name}" WHERE id = ?', (key,))
-            values = zip(row, after, strict=True)
-            new.append((item.name, tuple(a if b is apsw.no_change else b for a, b in values)))
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
     try:
-        for table, key in gone:
-            connection.execute(f'DELETE FROM "{table}" WHERE id = ?', (key,))
-        for table, row in new:
-            marks = ", ".join("?" * len(row))
-            connection.execute(f'INSERT INTO "{table}" VALUES ({marks})', row)
+        for table, old, _ in events:
+            if old is not None:
+                key = old[tables[table].key]
+                connection.execute(f'DELETE FROM "{table}" WHERE id = ?', (key,))
+        for table, _, new in events:
+            if new is not None:
+                marks = ", ".join("?" * len(tables[table].columns))
+                connection.execute(f'INSERT INTO "{table}" VALUES ({marks})', new)
     finally:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
 
@@ -135,6 +141,8 @@ def _names(changes: list[Change], generated: Collection[str]) -> dict[str, str]:
             for value in (row or {}).values():
                 if isinstance(value, str) and value in generated:
                     places.setdefault(value, []).append(number)
+    if len(places) == 1:
+        return dict.fromkeys(places, _hash("the only one"))
     colours = _refine(changes, places, dict.fromkeys(places, "~"))
     if _tied(colours):
         colours = _refine(changes, places, _twins(changes, places))

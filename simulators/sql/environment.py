@@ -1,7 +1,7 @@
 """One running copy of an application's world.
 
 `reset` borrows a database that holds the seed's image (`store`). A snapshot is the seed, the
-changeset since and the counters of `next_id`; restoring applies the changeset to the seed's image,
+net changes since and the counters of `next_id`; restoring makes these changes on the seed's image,
 so `diff` still counts from there. Tables are WITHOUT ROWID: equal content behaves equally, however
 it came about.
 
@@ -13,6 +13,7 @@ Results are compact JSON. A tool that returns an object gives the row itself, a 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from synth.core.types import CallError, Diff, Scalar, ToolResult, ToolSpec
 if TYPE_CHECKING:
     from simulators.sql.engine import Engine
 
-_FORMAT = "toolloom/sql/1"
+_FORMAT = "toolloom/sql/2"
 
 
 class SqlEnvironment:
@@ -130,7 +131,7 @@ class SqlEnvironment:
         store = self._ready()
         if self._diff is None:
             try:
-                changes = read_changes(store.changeset(), self.engine.tables, self.engine.ignored)
+                changes = read_changes(store.changes(), self.engine.tables, self.engine.ignored)
                 self._diff = lines(changes, store.counters.issued())
             except ValueError as error:
                 raise ToolloomError(f"the state is no JSON: {error}", where=self._name) from error
@@ -145,7 +146,8 @@ class SqlEnvironment:
             "seed": store.seed,
             "counters": store.counters.used,
         }
-        return orjson.dumps(head) + b"\n" + (b"" if self._diff == () else store.changeset())
+        changes = json.dumps(store.changes())  # the standard library's: it can write infinity
+        return orjson.dumps(head) + b"\n" + changes.encode()
 
     def restore_now(self, state: bytes) -> None:
         """Go back to a snapshot; `diff` counts from the `reset` before the snapshot.
@@ -153,7 +155,7 @@ class SqlEnvironment:
         Raises:
             BadInput: not a snapshot, or one of another application.
         """
-        head, _, changeset = state.partition(b"\n")
+        head, _, changes = state.partition(b"\n")
         try:
             facts = orjson.loads(head)
             seed, counters = int(facts["seed"]), dict(facts["counters"])
@@ -168,8 +170,8 @@ class SqlEnvironment:
         self.reset_now(seed)
         store = self._ready()
         try:
-            store.apply(changeset)
-        except (apsw.Error, ValueError, LookupError) as error:
+            store.apply(json.loads(changes))
+        except (apsw.Error, ValueError, LookupError, TypeError) as error:
             self._let_go()
             raise BadInput("the snapshot is damaged", where=self._name) from error
         store.counters.start(store.counters.highest, counters)

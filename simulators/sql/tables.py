@@ -48,6 +48,8 @@ class Table:
     name: str
     columns: dict[str, Column]
     foreign_keys: dict[str, str]
+    key: int
+    """Place of `id` among the columns."""
 
 
 def read_tables(application: Application) -> tuple[dict[str, Table], bytes]:
@@ -144,7 +146,8 @@ def _table(connection: apsw.Connection, name: str, where: str) -> Table:
             remedy=_KEY,
         )
     _check_indexes(connection, name, where)
-    return Table(name, columns, _foreign_keys(connection, name, where))
+    place = list(columns).index("id")
+    return Table(name, columns, _foreign_keys(connection, name, where), place)
 
 
 def _check_column(column: str, kind: str, default: str | None, hidden: int, where: str) -> None:

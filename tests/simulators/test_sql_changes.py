@@ -40,7 +40,7 @@ def tool(sql, **parameters):
     }
 
 
-def engine(**changes):
+def engine(replacing=None, **changes):
     value = copy.deepcopy(WORLD) | changes
     value["tools"] = {
         "add": tool(
@@ -56,7 +56,7 @@ def engine(**changes):
         ),
         "blow": tool("UPDATE nodes SET size = 9e999"),
         "insert": tool("INSERT INTO nodes (id, label) VALUES (:id, :label)"),
-    }
+    } | ({"replacing": replacing} if replacing else {})
     return Engine(Application.model_validate(value))
 
 
@@ -243,7 +243,7 @@ def test_another_graph_gives_another_diff():
     assert len(set(seen.values())) == 16
 
 
-def test_reset_to_the_same_seed_forgets_everything_a_session_saw():
+def test_reset_to_the_same_seed_forgets_everything_an_episode_did():
     environment = played(add("a"), ("drop", {"id": "S1"}), ("label", {"id": "S2", "label": "z"}))
     environment.reset_now(0)
     assert environment.diff_now() == ()
@@ -260,3 +260,37 @@ def test_a_long_life_of_resets_keeps_the_diff_right():
         environment.reset_now(0)
         environment.call_now("label", {"id": "S1", "label": "x"})
     assert environment.diff_now() == expected
+
+
+REPLACING = engine(
+    schema="""
+        CREATE TABLE nodes (
+          id TEXT PRIMARY KEY, label TEXT UNIQUE, next_id TEXT, size REAL, note TEXT
+        ) STRICT;
+        CREATE TABLE marks (
+          id TEXT PRIMARY KEY, node_id TEXT REFERENCES nodes ON DELETE CASCADE
+        ) STRICT;
+    """,
+    replacing=tool("INSERT OR REPLACE INTO nodes (id, label, size) VALUES (:id, :label, 1)"),
+)
+
+
+def test_rows_that_a_replacement_or_a_cascade_removes_are_in_the_diff():
+    """SQLite removes these rows on its own, without a statement of ours that names them."""
+    linked = played(("mark", {"id": "K1", "to": "S2"}), on=REPLACING)
+    assert linked.call_now("replacing", {"id": "S1", "label": "t"}).ok
+    assert [json.loads(line)[:3] for line in linked.diff_now()] == [
+        ["marks", "delete", {"id": "K1", "node_id": None}],
+        ["nodes", "delete", {"id": "S2", "label": "t", "next_id": None, "size": 0.1}],
+        ["nodes", "update", {"id": "S1", "label": "s", "size": None}],
+    ]
+    twin = linked.fork_now()
+    assert twin.diff_now() == linked.diff_now()
+    assert twin.query("SELECT * FROM marks") == [{"id": "K2", "node_id": None}]
+
+
+def test_a_replacement_that_changes_nothing_leaves_no_diff():
+    calls = [("size", {"id": "S1", "size": 1}), ("replacing", {"id": "S1", "label": "s"})]
+    once = diff(calls[0], on=REPLACING)
+    assert len(once) == 1
+    assert diff(*calls, on=REPLACING) == once
