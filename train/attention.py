@@ -1,14 +1,19 @@
-"""Attention for sequences that share a beginning, without computing what a mask would hide.
+"""Attention for sequences that share a beginning.
 
-Shape suffixes: `_B` batch, `_H` heads, `_G` key-value heads, `_L` places, `_D` width of a head.
+Shape suffixes: `_B` batch, `_H` heads, `_G` key-value heads, `_S` query heads of one key-value
+head, `_L` places, `_P` places of a trunk, `_D` width of a head.
 
-A shared batch is one sequence: a beginning, then the endings that follow it. An ending sees the
-beginning and itself. Under a mask, every pair of endings would be computed and thrown away; here
-each ending attends by itself.
+Two forms:
+- in training, one sequence holds a beginning and then the endings that follow it (`Layout`). An
+  ending sees the beginning and itself; under a mask, every pair of endings would be computed and
+  thrown away, so each ending attends by itself;
+- in sampling, rows read the state of their common beginning in place (`Trunk`), instead of each
+  having a copy to read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +34,18 @@ class Layout:
     endings: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Trunk:
+    """State that `rows` neighbouring rows have in common, before all they have of their own."""
+
+    rows: int
+    keys: Sequence[Tensor] = ()
+    """For each layer, [G, P, D]."""
+    values: Sequence[Tensor] = ()
+    length: int = 0
+    """How many places of it are seen."""
+
+
 def attend(
     module: Any,
     query: Tensor,
@@ -39,10 +56,12 @@ def attend(
 ) -> tuple[Tensor, None]:
     """Attend; an attention function as the models of the library take it.
 
-    With a `layout` among the options the sequence is a shared one, without it everything is left to
-    the library.
+    With a `layout` among the options the sequence is a shared one, with `trunks` the rows have a
+    beginning in common; with neither everything is left to the library.
     """
-    layout = options.pop("layout", None)
+    layout, trunks = options.pop("layout", None), options.pop("trunks", None)
+    if trunks is not None and attention_mask is not None:
+        return _with_trunks(module, query, key, value, attention_mask, trunks, **options)
     if layout is None:
         out: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, **options
@@ -90,6 +109,57 @@ def _ending(
     seen = torch.cat((causal.new_ones(length, prefix), causal), dim=1).repeat(share, 1)
     out = scaled_dot_product_attention(stacked, keys, values, attn_mask=seen, scale=scale)
     return out.reshape(batch, heads, length, width)
+
+
+def _with_trunks(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor,
+    trunks: Sequence[Trunk],
+    **options: Any,
+) -> tuple[Tensor, None]:
+    parts, first = [], 0
+    for trunk in trunks:
+        rows = slice(first, first + trunk.rows)
+        first += trunk.rows
+        mine = (query[rows], key[rows], value[rows], attention_mask[rows])
+        if trunk.length:
+            layer = module.layer_idx
+            keys = trunk.keys[layer][:, : trunk.length]
+            values = trunk.values[layer][:, : trunk.length]
+            parts.append(_on_trunk(*mine, keys, values, module.scaling))
+        else:
+            parts.append(sdpa_attention_forward(module, *mine, **options)[0])
+    return torch.cat(parts), None
+
+
+def _on_trunk(
+    query_BHLD: Tensor,
+    key_BGLD: Tensor,
+    value_BGLD: Tensor,
+    mask_B1LL: Tensor,
+    trunk_GPD: Tensor,
+    trunk_values_GPD: Tensor,
+    scale: float,
+) -> Tensor:
+    """One softmax over the trunk and a row's own places; the trunk is seen whole by everyone."""
+    batch, heads, length, width = query_BHLD.shape
+    groups = key_BGLD.shape[1]
+    stacked_BGSD = query_BHLD.reshape(batch, groups, -1, width) * scale
+    together_GSD = stacked_BGSD.transpose(0, 1).reshape(groups, -1, width)
+    far = (together_GSD @ trunk_GPD.transpose(1, 2)).float()
+    far_BGSP = far.reshape(groups, batch, -1, far.shape[-1]).transpose(0, 1)
+    near_BGSL = (stacked_BGSD @ key_BGLD.transpose(2, 3)).float()
+    hidden_B1SL = ~mask_B1LL.repeat(1, 1, heads // groups, 1)
+    near_BGSL = near_BGSL.masked_fill(hidden_B1SL, float("-inf"))
+    weights = torch.cat((far_BGSP, near_BGSL), dim=-1).softmax(dim=-1).to(query_BHLD.dtype)
+    split = far.shape[-1]
+    far_GSP = weights[..., :split].transpose(0, 1).reshape(groups, -1, split)
+    out_BGSD = (far_GSP @ trunk_values_GPD).reshape(groups, batch, -1, width).transpose(0, 1)
+    out_BGSD = out_BGSD + weights[..., split:] @ value_BGLD
+    return out_BGSD.reshape(batch, heads, length, width).transpose(1, 2).contiguous()
 
 
 def install(model: Any) -> bool:

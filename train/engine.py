@@ -134,12 +134,13 @@ class TorchEngine:
         if getattr(self.model.config, "final_logit_softcapping", None):
             raise BadInput("models with capped logits are not supported", where=loaded.name)
         self.places = places
-        self.share = install(self.model) and share
+        ours = install(self.model)
+        self.share = ours and share
         self.version = 0
         self.meter = Meter()
         self._optimizer: MasterAdamW | None = None
         self._weight_decay = weight_decay
-        self._generator = Generator(self.model, cache_tokens=cache_tokens)
+        self._generator = Generator(self.model, cache_tokens=cache_tokens, share=ours)
         self._pad = int(loaded.tokenizer.pad_token_id or 0)
 
     @property
