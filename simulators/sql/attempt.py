@@ -93,6 +93,31 @@ class Attempt:
         """Return the write tools of the set that people can ask for."""
         return [t for t in self.stage.writes(self.tools) if t in self.stage.intents]
 
+    def can_find(self, tool: str, made: str | None = None) -> bool:
+        """Return whether the toolset can find the keys that `tool` needs at all.
+
+        Args:
+            tool: its name.
+            made: a key that is known without looking it up.
+        """
+        lacks = self.stage.graph.lacks(tool, self.stage.graph.findable(frozenset(self.tools)))
+        return all(key == made for key in lacks)
+
+    def wishes(self, made: str | None = None) -> list[str]:
+        """Return the goals for which the toolset can find what they need; `made`: `can_find`."""
+        return [tool for tool in self.goals() if self.can_find(tool, made)]
+
+    def wish(self) -> str:
+        """Draw one of `wishes`.
+
+        Raises:
+            NotSuitable: there is none (`no_goal`), or none that could be served (`unsolvable`).
+        """
+        options = self.wishes()
+        if not options and self.goals():
+            raise NotSuitable("unsolvable")
+        return self.pick(options)
+
     def draw(
         self, tool: str, fixed: Mapping[str, Any] | None = None, words: Words | None = None
     ) -> dict[str, Any]:

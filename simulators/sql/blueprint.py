@@ -74,7 +74,7 @@ def _plot(attempt: Attempt, kind: TaskKind) -> Plot:
 
 def _parallel(attempt: Attempt) -> Plot:
     can_ask = len(lookups.askable(attempt)) > 1
-    if can_ask and (not attempt.goals() or attempt.rng.random() < QUESTIONS):
+    if can_ask and (not attempt.wishes() or attempt.rng.random() < QUESTIONS):
         return lookups.parallel(attempt)
     return writes.parallel(attempt)
 

@@ -117,6 +117,10 @@ class SqlEnvironment:
         self._closed = True
         self._let_go()
 
+    def rest(self) -> None:
+        """Give the database back until the next `reset`, for others who want the same state."""
+        self._let_go()
+
     def _let_go(self) -> None:
         if self._store is not None:
             self.engine.stores.give_back(self._store)

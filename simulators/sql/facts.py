@@ -78,6 +78,10 @@ class Scene:
             self._lists[key] = self._still().query(sql, dict(parameters))
         return self._lists[key]
 
+    def column(self, sql: str) -> list[Scalar]:
+        """Return the only column of a SELECT."""
+        return [value for row in self.select(sql, {}) for value in row.values()]
+
     def read(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """Return the parsed result of a read tool, or None where the call fails."""
         key = (tool, orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS))
@@ -93,7 +97,7 @@ class Scene:
             return [None]
         condition = f" WHERE {user.where}" if user.where else ""
         sql = f'SELECT id FROM "{user.table}"{condition} ORDER BY id'
-        return [row["id"] for row in self.select(sql, {})]
+        return self.column(sql)
 
 
 def unwrapped(result: ToolResult) -> Any:

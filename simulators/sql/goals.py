@@ -293,13 +293,25 @@ def owned(scene: Scene, table: str, user: Scalar) -> list[dict[str, Scalar]]:
 
 @lru_cache(maxsize=1_000)
 def _owned_sql(path: tuple[str, ...]) -> str:
+    source, last = _joined(path)
+    return f"SELECT t0.* {source} WHERE {last} = :user_id ORDER BY t0.id"
+
+
+@lru_cache(maxsize=1_000)
+def _owners_sql(path: tuple[str, ...]) -> str:
+    source, last = _joined(path)
+    return f"SELECT DISTINCT {last} AS owner {source} ORDER BY owner"
+
+
+def _joined(path: tuple[str, ...]) -> tuple[str, str]:
+    """Return the FROM clause along a path of references, and its last column."""
     table = path[0].split(".")[0]
     joins = "".join(
         f' JOIN "{after.split(".")[0]}" t{i} ON t{i}.id = t{i - 1}."{before.split(".")[1]}"'
         for i, (before, after) in enumerate(pairwise(path), start=1)
     )
     last = f't{len(path) - 1}."{path[-1].split(".")[1]}"'
-    return f'SELECT t0.* FROM "{table}" t0{joins} WHERE {last} = :user_id ORDER BY t0.id'
+    return f'FROM "{table}" t0{joins}', last
 
 
 def speakers(scene: Scene, graph: Graph, wanted: Sequence[Leaf]) -> list[Scalar]:
@@ -314,5 +326,6 @@ def speakers(scene: Scene, graph: Graph, wanted: Sequence[Leaf]) -> list[Scalar]
             continue
         paths = graph.owners[entity.split(".")[0]]
         if paths and all(paths):
-            users = [u for u in users if owned(scene, entity.split(".")[0], u)]
+            owners = {o for path in paths for o in scene.column(_owners_sql(path))}
+            users = [user for user in users if user in owners]
     return users

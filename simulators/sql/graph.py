@@ -7,7 +7,7 @@ these edges is how toolsets and chains of calls are sampled (K2 report 3.1.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import networkx as nx
@@ -85,6 +85,11 @@ class Graph:
         self.references = {name: tuple(table.foreign_keys) for name, table in engine.tables.items()}
         """Table -> its columns that refer to rows."""
         self.leaves = {name: leaves(tool) for name, tool in application.tools.items()}
+        self._required = {
+            name: tuple(x.parameter.entity for x in found if x.required and x.parameter.entity)
+            for name, found in self.leaves.items()
+        }
+        self._findable: dict[frozenset[str], frozenset[str]] = {}
         self.outputs = {
             name: {column.name: column.origin for column in columns}
             for name, columns in engine.results.items()
@@ -144,6 +149,35 @@ class Graph:
                 if column.split(".")[0] == end and target.split(".")[0] != end
             ]
         return ()
+
+    def findable(self, tools: frozenset[str]) -> frozenset[str]:
+        """Return the columns whose values these tools can find, starting from what users know.
+
+        Too many rather than too few: whether a look-up leaves one row, its result tells.
+        """
+        if tools not in self._findable:
+            self._findable[tools] = frozenset(self._find(tools))
+        return self._findable[tools]
+
+    def _find(self, tools: frozenset[str]) -> set[str]:
+        application = self.application
+        known = [(table, columns) for table, columns in application.known.items()]
+        if application.user.table:
+            known.append((application.user.table, application.identify))
+        found = {f"{table}.{column}" for table, columns in known for column in columns}
+        found.difference_update(self.foreign)
+        before = -1
+        while before < len(found):
+            before = len(found)
+            for tool in tools:
+                if self.reads(tool) and self.lacks(tool, found) == ():
+                    found.update(self.root(o) for o in self.outputs[tool].values() if o)
+        return found
+
+    def lacks(self, tool: str, found: Collection[str]) -> tuple[str, ...]:
+        """Return the keys among the required parameters of a tool that are not `found`."""
+        keys = (self.root(e) for e in self._required[tool])
+        return tuple(key for key in keys if key not in found)
 
     def edges(self) -> tuple[Edge, ...]:
         """Return the dependency edges, sorted; a tool never feeds itself."""

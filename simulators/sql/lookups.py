@@ -52,7 +52,7 @@ def askable(attempt: Attempt) -> list[tuple[str, str]]:
 
 
 def _pick(attempt: Attempt) -> tuple[str, str]:
-    options = askable(attempt)
+    options = [(tool, column) for tool, column in askable(attempt) if attempt.can_find(tool)]
     if not options:
         raise NotSuitable("no_goal")
     return options[int(attempt.rng.random() * len(options))]

@@ -129,6 +129,11 @@ class Stage:
         application, query = self.application, self.query
         return forbidden(application, tool, arguments, user, query=query, rule=rule)
 
+    def rest(self) -> None:
+        """Give the databases back until the next sample."""
+        self._still.rest()
+        self._live.rest()
+
     async def close(self) -> None:
         """Close both environments. Harmless when called twice."""
         await self._still.close()

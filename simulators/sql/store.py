@@ -24,7 +24,7 @@ from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.identity import Counters
 from simulators.sql.tables import Table
 
-_IDLE = 32
+_IDLE = 48
 """Stores kept for later."""
 
 

@@ -74,7 +74,10 @@ class SqlWorld:
         for tool in tools:
             if tool not in self.engine.application.tools:
                 raise UnknownName("tool", tool, self.engine.application.tools)
-        return blueprint(self.stage, kind, tools, state_seed, rng)
+        try:
+            return blueprint(self.stage, kind, tools, state_seed, rng)
+        finally:
+            self.stage.rest()
 
     async def close(self) -> None:
         """End the environments that goals are tried out in. Harmless when called twice."""

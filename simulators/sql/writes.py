@@ -6,7 +6,7 @@ to be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class _Done:
 
 def _write(attempt: Attempt, tool: str | None = None) -> _Done:
     """Draw a user and a write, put it into words and execute it on the seeded state."""
-    tool = tool or attempt.pick(attempt.goals())
+    tool = tool or attempt.wish()
     attempt.meet(tool)
     attempt.stage.start(attempt.seed)
     done = _execute(attempt, tool, attempt.draw(tool), ())
@@ -54,8 +54,8 @@ def _write(attempt: Attempt, tool: str | None = None) -> _Done:
     return done
 
 
-def _further(attempt: Attempt, draw: Callable[[], Move], before: Diff) -> _Done:
-    """Execute a write that `draw` draws; try again where it does not suit.
+def _further(attempt: Attempt, draw: Callable[[], Move], before: Sequence[_Done]) -> _Done:
+    """Execute a write that `draw` draws after those `before`; try again where it does not suit.
 
     Raises:
         NotSuitable: the reason of the last draw, or a change that cannot be taken back.
@@ -64,23 +64,27 @@ def _further(attempt: Attempt, draw: Callable[[], Move], before: Diff) -> _Done:
     while True:
         left -= 1
         try:
-            done = _execute(attempt, *draw(), before)
+            done = _execute(attempt, *draw(), before[-1].diff)
         except NotSuitable as reason:
             if not left or reason.what == "empty_diff":
                 raise
+            if reason.what == "no_words":
+                attempt.stage.play(attempt.seed, [done.move for done in before])
         else:
             attempt.asking.note(done.asked)
             return done
 
 
 def _execute(attempt: Attempt, tool: str, arguments: dict[str, Any], before: Diff) -> _Done:
-    """Put a write into words and execute it; it must change the state again."""
-    asked = attempt.ask(tool, arguments)
+    """Execute a write and put it into words; it must change the state again.
+
+    Words come last: every other call fails, and that is found out sooner.
+    """
     result = attempt.execute(tool, arguments)
     diff = attempt.stage.diff()
     if diff == before:
         raise NotSuitable("empty_diff")
-    return _Done(asked, result, diff)
+    return _Done(attempt.ask(tool, arguments), result, diff)
 
 
 def _add_decoys(attempt: Attempt, plot: Plot) -> Plot:
@@ -196,7 +200,7 @@ def _check_each_counts(attempt: Attempt, chain: list[_Done]) -> None:
 def _next(attempt: Attempt, chain: list[_Done]) -> _Done:
     """Draw and execute a write that uses what the chain has made or touched."""
     made, touched = _keys(attempt, chain)
-    new = list(_links(attempt, chain, made))
+    new = list(_links(attempt, chain, made, new=True))
     old = list(_links(attempt, chain, touched))
 
     def draw() -> Move:
@@ -206,13 +210,13 @@ def _next(attempt: Attempt, chain: list[_Done]) -> _Done:
             tool, leaf, value = options[int(attempt.rng.random() * len(options))]
             fixed = {leaf.path[0]: [value] if len(leaf.path) > 1 else value}
         else:
-            tool, fixed = attempt.pick(attempt.goals()), {}
+            tool, fixed = attempt.wish(), {}
         arguments = attempt.draw(tool, fixed)
         if any(done.move == (tool, arguments) for done in chain):
             raise NotSuitable("no_goal")
         return tool, arguments
 
-    return _further(attempt, draw, chain[-1].diff)
+    return _further(attempt, draw, chain)
 
 
 def _keys(
@@ -251,19 +255,19 @@ def _values(attempt: Attempt, done: _Done) -> Iterator[tuple[str, Scalar]]:
 
 
 def _links(
-    attempt: Attempt, chain: list[_Done], keys: dict[str, list[Scalar]]
+    attempt: Attempt, chain: list[_Done], keys: dict[str, list[Scalar]], *, new: bool = False
 ) -> Iterator[tuple[str, Leaf, Scalar]]:
     """Yield the writes that can go on with one of the keys, and where the key goes."""
     graph = attempt.stage.graph
     used = {done.asked.tool for done in chain}
-    for tool in attempt.goals():
-        for leaf in graph.leaves[tool]:
-            entity = leaf.parameter.entity
-            if not leaf.required or entity is None or leaf.path[1:] not in {(), ("*",)}:
-                continue
-            for value in dict.fromkeys(keys.get(graph.root(entity), ())):
-                if tool not in used:
-                    yield tool, leaf, value
+    for key, values in keys.items():
+        for tool in attempt.wishes(key if new else None):
+            for leaf in graph.leaves[tool] if tool not in used else ():
+                entity = leaf.parameter.entity
+                simple = leaf.required and leaf.path[1:] in {(), ("*",)}
+                if simple and entity is not None and graph.root(entity) == key:
+                    for value in dict.fromkeys(values):
+                        yield tool, leaf, value
 
 
 def parallel(attempt: Attempt) -> Plot:
@@ -272,13 +276,13 @@ def parallel(attempt: Attempt) -> Plot:
 
     def draw() -> Move:
         same = attempt.rng.random() < SAME_TOOL
-        tool = first.asked.tool if same else attempt.pick(attempt.goals())
+        tool = first.asked.tool if same else attempt.wish()
         arguments = attempt.draw(tool)
         if _about(attempt, tool, arguments) == _about(attempt, *first.move):
             raise NotSuitable("no_goal")
         return tool, arguments
 
-    second = _further(attempt, draw, first.diff)
+    second = _further(attempt, draw, [first])
     moves = [first.move, second.move]
     attempt.stage.start(attempt.seed)
     attempt.execute(*second.move)
