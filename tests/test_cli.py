@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_options_are_the_frozen_ones_and_each_has_help(command):
     assert found == set(OPTIONS[command].split())
     assert module.__doc__
     unexplained = [a.dest for a in actions if not a.help and not a.choices]
-    assert set(unexplained) <= {"seed"}
+    assert not unexplained
 
 
 def test_every_command_is_documented():
@@ -86,6 +87,7 @@ def test_help_lists_every_command(tmp_path):
         ("registry sql 'SELECT", "sql"),
         ("train rl", "rl needs --application"),
         ("train sft", "sft needs --dataset"),
+        ("train sft --dataset x --run ../y", "not a name for a run"),
     ],
 )
 def test_bad_input_gets_one_line_with_a_remedy_and_exit_code_2(tmp_path, line, says):
@@ -138,6 +140,79 @@ def test_people_get_a_funnel_and_a_table(tmp_path):
     assert re.search(r"accepted +5$", made.stdout, re.M)
     table = toolloom(tmp_path, "registry", "search", "appointment").stdout
     assert "get_appointment" in table
+
+
+def test_show_is_a_page_for_people_and_all_of_it_for_programs(tmp_path):
+    page = toolloom(tmp_path, "registry", "show", "cancel_booking").stdout
+    first, call, *_ = page.splitlines()
+    assert first == "application:hotel/cancel_booking: destructive (declared)"
+    assert call.startswith("cancel_booking(booking_id: string) - Cancel a confirmed booking")
+    assert "  booking_id: Booking to cancel" in page
+    assert "version 1, seen " in page
+    found = json.loads(toolloom(tmp_path, "registry", "show", "cancel_booking", "--json").stdout)
+    assert found["versions"][0]["parameters"]["required"] == ["booking_id"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "registry search x --limit 0",
+        "crawl x --concurrency 0",
+        "eval --application x --episodes -1",
+    ],
+)
+def test_counts_are_at_least_one(tmp_path, line):
+    said = toolloom(tmp_path, *line.split())
+    assert said.returncode == 2
+    assert "must be at least 1" in said.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    said = toolloom(tmp_path / "file", "generate", "--accept", 1)
+    assert (said.returncode, len(said.stderr.strip().splitlines())) == (1, 1)
+    assert str(tmp_path / "file") in said.stderr
+
+
+def test_json_never_holds_what_is_no_json(tmp_path):
+    query = "SELECT 'nan'::DOUBLE AS a, 'infinity'::DOUBLE AS b, 1.5::DOUBLE AS c"
+    said = toolloom(tmp_path, "registry", "sql", query, "--json")
+    assert said.stdout == '{"columns": ["a", "b", "c"], "rows": [[null, null, 1.5]]}\n'
+
+
+def test_a_missing_extra_is_named_with_how_to_install_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.split(".")[0] == "train"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "synth.app._learning", raising=False)
+    code = app.main(["--workspace", str(tmp_path), "models", "fetch", "smollm2"])
+    assert code == 1
+    said = capsys.readouterr().err
+    assert "torch is not installed (pip install 'toolloom[train]')" in said
+
+
+def test_ctrl_c_is_heard_at_the_end_of_a_step_and_twice_at_once():
+    from synth.app._show import interruptible
+
+    steps = 0
+
+    def work(times):
+        nonlocal steps
+        with interruptible() as stop:
+            for _ in range(5):
+                if stop():
+                    break
+                for _ in range(times):
+                    os.kill(os.getpid(), signal.SIGINT)
+                steps += 1
+
+    with pytest.raises(KeyboardInterrupt):
+        work(1)
+    assert steps == 1
+    with pytest.raises(KeyboardInterrupt):
+        work(2)
+    assert steps == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):

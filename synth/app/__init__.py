@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from synth.core.errors import ToolloomError, UnknownName
 
@@ -30,6 +31,11 @@ COMMANDS = {
     "doctor": "versions, sandbox, locks",
 }
 """Command -> what it does. The module is `synth.app.COMMAND`."""
+_EXTRAS = {
+    **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "gguf"), "train"),
+    "numpy": "train",
+}
+"""Package that a command may miss -> the extra that brings it."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,16 +91,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = own.parse_args(after, namespace=top)
         result = module.run(arguments)
         if arguments.json and result is not None:
-            sys.stdout.write(json.dumps(result, ensure_ascii=False, default=str) + "\n")
+            sys.stdout.write(_json(result) + "\n")
         sys.stdout.flush()
     except ToolloomError as error:
         return _fail(f"toolloom {command}: {error}", error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted; the same command goes on from here", 130)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        remedy = f"pip install 'toolloom[{_EXTRAS[error.name]}]'"
+        return _fail(f"toolloom {command}: {error.name} is not installed ({remedy})", 1)
     except BrokenPipeError:
         # The reader went away (`| head`): not an error, but nothing may be flushed at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a folder that cannot be written, a full disk
+        return _fail(f"toolloom {command}: {error}", 1)
     return 0
+
+
+def _json(result: Any) -> str:
+    try:
+        return json.dumps(result, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:  # NaN is no JSON; a figure that is none is null
+        plain = json.loads(json.dumps(result, default=str), parse_constant=lambda name: None)
+        return json.dumps(plain, ensure_ascii=False)
 
 
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from synth.core.jsonl import write_atomic
+from synth.core import jsonl
 from synth.core.prompts import prompts
 from synth.report import funnel_lines
 from synth.run import read_agents, read_episodes, read_plan
@@ -27,7 +27,7 @@ def write_report(
     """Write report.md and its plots into the workspace; return the page's path."""
     plots = {
         "yield.png": _plot_yield(report, workspace / "yield.png"),
-        "training.png": _plot_training(workspace, figures, workspace / "training.png"),
+        "training.png": _plot_training(figures, workspace / "training.png"),
     }
     page = workspace / "report.md"
     text = prompts("synth.templates").render(
@@ -38,8 +38,9 @@ def write_report(
         plots=[name for name, made in plots.items() if made],
         samples=_samples(run),
     )
-    write_atomic(page, (text + "\n").encode())
-    write_atomic(workspace / "report.json", orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    jsonl.write_atomic(page, (text + "\n").encode())
+    data = orjson.dumps(figures, option=orjson.OPT_INDENT_2)
+    jsonl.write_atomic(workspace / "report.json", data)
     return page
 
 
@@ -76,13 +77,12 @@ def _plot_yield(report: dict[str, Any], path: Path) -> bool:
     return True
 
 
-def _plot_training(workspace: Path, figures: dict[str, Any], path: Path) -> bool:
+def _plot_training(figures: dict[str, Any], path: Path) -> bool:
     """Draw the loss of fine-tuning, and the pass rates before and after."""
     pyplot = _pyplot()
-    metrics = workspace / "checkpoints" / "demo-sft" / "metrics.jsonl"
-    if pyplot is None or not metrics.exists():
+    if pyplot is None or figures["sft"] is None:
         return False
-    rows = [orjson.loads(line) for line in metrics.read_bytes().splitlines()]
+    rows = list(jsonl.read(Path(figures["sft"]["checkpoint"]).parent / "metrics.jsonl"))
     figure, (left, right) = pyplot.subplots(
         1, 2, figsize=(8, 3.2), layout="constrained", width_ratios=(2, 1)
     )
@@ -90,7 +90,8 @@ def _plot_training(workspace: Path, figures: dict[str, Any], path: Path) -> bool
     left.set_xlabel("optimizer step")
     left.set_ylabel("loss per trained token (nats)")
     result = figures["eval"]
-    bars = right.bar(["before", "after"], [result["before"], result["after"]], color="#2b4c7e")
+    shares = {name: result[name] for name in ("before", "after") if result[name] is not None}
+    bars = right.bar(list(shares), list(shares.values()), color="#2b4c7e")
     right.bar_label(bars, fmt="{:.0%}")
     right.set_ylim(0, 1)
     right.set_title(f"passed on {result['application']}, n = {result['n']}", fontsize=9)

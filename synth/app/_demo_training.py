@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from synth.app._learning import Desk, as_data, open_model, open_model_or_tiny, sample_cases
-from synth.app._show import bar
+from synth.app._show import bar, interruptible
 from synth.core.config import Config
 from synth.core.protocols import World
 from synth.core.types import TaskKind
@@ -35,29 +35,32 @@ class Stages(Protocol):
 
 
 def train_and_measure(
-    config: Config, workspace: Path, dataset: Path, clock: Stages, *, held_out: str, offline: bool
+    config: Config, workspace: Path, run: Path, clock: Stages, *, held_out: str, offline: bool
 ) -> dict[str, Any]:
-    """Fine-tune, evaluate before and after on `held_out`, reinforce.
+    """Fine-tune on the dataset of `run`, evaluate before and after on `held_out`, reinforce.
 
     Returns:
         `model`, `sft`, `eval`, `rl` as plain data.
     """
-    rows = [row for row in read_conversations(dataset) if row.application != held_out]
+    dataset = read_conversations(run / "dataset" / "train.jsonl")
+    rows = [row for row in dataset if row.application != held_out]
     texts = [str(m["content"]) for row in rows for m in row.messages if m.get("content")]
     with clock.stage("model"):
         opener = open_model if offline else open_model_or_tiny
         name = "tiny" if offline and not _fetched(workspace) else config.train.model
         desk = Desk(*opener(name, workspace, texts))
+    # Another run or another model never goes on where this one stopped.
+    folder = workspace / "checkpoints" / f"{run.name}-{desk.engine.loaded.name}"
     worlds = open_applications([held_out])
     cases = sample_cases(config, worlds, CASES)
     with clock.stage("evaluate before"):
         before = _evaluate(desk, cases, EVAL_SECONDS)
     with clock.stage("sft"):
-        sft = _sft(desk, rows, config, workspace / "checkpoints" / "demo-sft")
+        sft = _sft(desk, rows, config, folder.with_name(f"{folder.name}-sft"))
     with clock.stage("evaluate after"):
         after = _evaluate(desk, cases[: before.n + before.unscored], None)
     with clock.stage("rl"):
-        rl = _rl(desk, config, workspace / "checkpoints" / "demo-rl", worlds)
+        rl = _rl(desk, config, folder.with_name(f"{folder.name}-rl"), worlds)
     return {
         "model": desk.name,
         "sft": sft,
@@ -94,13 +97,14 @@ def _evaluate(desk: Desk, cases: Sequence[Case], seconds: float | None) -> Evalu
 def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> dict[str, Any]:
     prepared = prepare(rows, desk.renderer)
     settings = SftConfig(budget=SFT_TOKENS, lr=config.train.sft.lr, seed=config.seed)
-    with bar("sft") as shown:
+    with interruptible() as stop, bar("sft") as shown:
         result = train_sft(
             desk.engine,
             prepared,
             settings,
             folder,
             progress=lambda step, total, m: shown.update(step, total, f"loss {m['loss']:.3f}"),
+            stop=stop,
         )
     return {
         "loss_first": result.loss_first,

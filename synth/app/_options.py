@@ -9,6 +9,17 @@ from synth.core.config import Config, load_config
 from synth.core.errors import BadInput
 
 
+def positive(text: str) -> int:
+    """Read a count of at least 1, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+positive.__name__ = "number"  # what argparse calls it: "invalid number value: 'x'"
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add `--config` and `--set`."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML configuration")
@@ -33,23 +44,31 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def folder_name(name: str) -> str:
+    """Return the value of `--run` if it names a folder directly below its parent.
+
+    Raises:
+        BadInput: it does not.
+    """
+    if not name or name != Path(name).name or name.startswith("."):
+        raise BadInput(
+            f"not a name for a run: {name!r}", where="--run", remedy="letters and digits"
+        )
+    return name
+
+
 def run_folder(arguments: argparse.Namespace, *, must_exist: bool = True) -> Path:
     """Return the folder of `--run` in the workspace.
 
     Raises:
         BadInput: the name is no folder name, or there is no such run.
     """
-    name = arguments.run
-    if not name or name != Path(name).name or name.startswith("."):
-        raise BadInput(
-            f"not a name for a run: {name!r}", where="--run", remedy="letters and digits"
-        )
-    folder: Path = arguments.workspace / "runs" / name
+    folder: Path = arguments.workspace / "runs" / folder_name(arguments.run)
     if must_exist and not (folder / "plan.jsonl").exists():
         runs = arguments.workspace / "runs"
         found = sorted(p.parent.name for p in runs.glob("*/plan.jsonl")) if runs.is_dir() else []
         raise BadInput(
-            f"there is no run {name!r}",
+            f"there is no run {arguments.run!r}",
             where=str(arguments.workspace),
             remedy=f"runs here: {', '.join(found)}" if found else "make one: toolloom generate",
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Protocol
 
 _LINE_EVERY_S = 5.0
@@ -78,6 +81,35 @@ def bar(title: str) -> Iterator[Bar]:
             yield shown
     else:
         yield _Lines(title)
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether Ctrl-C was pressed: the job ends where it can go on later.
+
+    A second Ctrl-C ends it at once.
+
+    Raises:
+        KeyboardInterrupt: at the end of the block, where it was pressed.
+    """
+    pressed = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+        say("ending after this step; Ctrl-C again ends at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set  # only the main thread hears signals
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed.is_set():
+        raise KeyboardInterrupt
 
 
 def say(line: str) -> None:

@@ -14,6 +14,7 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
+from synth.app._options import positive
 from synth.app._show import bar, show
 from synth.core.errors import TargetMissed
 from synth.core.store import Workspace
@@ -27,7 +28,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "source", nargs="+", help="npm:NAME, pypi:NAME[==VERSION], an mcp.json file"
     )
     parser.add_argument(
-        "--concurrency", type=int, default=2, metavar="N", help="servers at a time (default: 2)"
+        "--concurrency",
+        type=positive,
+        default=2,
+        metavar="N",
+        help="servers at a time (default: 2)",
     )
     parser.add_argument(
         "--network", action="store_true", help="let servers reach the network while listed"

@@ -17,6 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+from synth.app._options import positive
 from synth.app._show import bar, say, show
 from synth.core.config import Config
 from synth.core.store import Workspace
@@ -46,9 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--offline", action="store_true", help="never try the network")
     parser.add_argument(
-        "--episodes", type=int, default=1200, metavar="N", help="episodes to play (default: 1200)"
+        "--episodes",
+        type=positive,
+        default=1200,
+        metavar="N",
+        help="episodes to play (default: 1200)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of everything drawn")
 
 
 class Clock:
@@ -82,15 +89,15 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     config = _config(arguments, workspace)
     with clock.stage("registry"):
         registry = _register(workspace)
+    folder = run_of(config, workspace)
     with clock.stage("generate"):
-        report = _generate(config, workspace, Goal(episodes=arguments.episodes))
-    folder = workspace / "runs" / RUN
+        report = _generate(config, workspace, folder, Goal(episodes=arguments.episodes))
     with clock.stage("export"):
         written = export(folder, folder / "dataset", formats=("openai", "parquet"), limit=None)
     training = train_and_measure(
         config,
         workspace,
-        folder / "dataset" / "train.jsonl",
+        folder,
         clock,
         held_out=HELD_OUT,
         offline=arguments.offline,
@@ -133,9 +140,9 @@ def _crawl(workspace: Path, clock: Clock, *, offline: bool) -> CrawlReport | Non
     if offline:
         clock.skip("crawl", "--offline")
         return None
-    without = () if shutil.which("npm") else ("npm:",)
-    servers = [name for name in SERVERS if not name.startswith(without or "-")]
-    if without:
+    servers = list(SERVERS)
+    if not shutil.which("npm"):
+        servers = [name for name in servers if not name.startswith("npm:")]
         say("  npm is not installed: its servers are skipped")
     with clock.stage("crawl"), bar("crawl") as shown:
         report = asyncio.run(
@@ -158,12 +165,25 @@ def _register(workspace: Path) -> dict[str, Any]:
     return browse.stats(store)
 
 
-def _generate(config: Config, workspace: Path, goal: Goal) -> dict[str, Any]:
+def run_of(config: Config, workspace: Path) -> Path:
+    """Return the run folder of these settings.
+
+    It is `demo`, unless that run was made with other ones: with another seed, or before real
+    servers could be reached.
+    """
+    folder = workspace / "runs" / RUN
+    try:
+        made_with = orjson.loads((folder / "config.json").read_bytes())["fingerprint"]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return folder  # new, or damaged: the run itself says what is wrong with it
+    fingerprint = config.fingerprint()
+    return folder if made_with == fingerprint else folder.with_name(f"{RUN}-{fingerprint[:6]}")
+
+
+def _generate(config: Config, workspace: Path, folder: Path, goal: Goal) -> dict[str, Any]:
     with bar("generate") as shown:
 
         def on_progress(progress: Progress) -> None:
             shown.update(progress.played, goal.episodes, f"{progress.accepted} accepted")
 
-        return asyncio.run(
-            generate(config, workspace / "runs" / RUN, workspace, goal, on_progress=on_progress)
-        )
+        return asyncio.run(generate(config, folder, workspace, goal, on_progress=on_progress))

@@ -10,7 +10,7 @@ import argparse
 import asyncio
 from typing import Any
 
-from synth.app._options import add_config, read_config
+from synth.app._options import add_config, positive, read_config
 from synth.app._show import bar, show
 from synth.pipeline.worlds import open_applications
 
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--application", required=True, help="name of an application, or its file")
     parser.add_argument("--model", help="name, folder or .gguf file (default: train.model)")
-    parser.add_argument("--episodes", type=int, metavar="N", help="default: train.episodes")
+    parser.add_argument("--episodes", type=positive, metavar="N", help="default: train.episodes")
     add_config(parser)
 
 

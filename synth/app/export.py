@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from synth.app._options import add_run, run_folder
+from synth.app._options import add_run, positive, run_folder
 from synth.app._show import show
 from synth.dataset import EXPORTERS
 from synth.pipeline.export import export
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"one of {', '.join(EXPORTERS.names())} (repeatable; default: all)",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many rows")
+    parser.add_argument("--limit", type=positive, metavar="N", help="at most so many rows")
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:

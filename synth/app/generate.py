@@ -12,7 +12,7 @@ import argparse
 import asyncio
 from typing import Any
 
-from synth.app._options import add_config, add_run, read_config, run_folder
+from synth.app._options import add_config, add_run, positive, read_config, run_folder
 from synth.app._show import bar, show
 from synth.core.errors import TargetMissed
 from synth.pipeline.generate import Goal, Progress
@@ -23,14 +23,14 @@ from synth.report import funnel_lines
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     goal = parser.add_mutually_exclusive_group(required=True)
-    goal.add_argument("--accept", type=_positive, metavar="N", help="accepted episodes wanted")
-    goal.add_argument("--episodes", type=_positive, metavar="N", help="episodes wanted")
+    goal.add_argument("--accept", type=positive, metavar="N", help="accepted episodes wanted")
+    goal.add_argument("--episodes", type=positive, metavar="N", help="episodes wanted")
     parser.add_argument(
         "--concurrency",
-        type=_positive,
+        type=positive,
         default=8,
         metavar="N",
-        help="episodes in flight when models or live servers play (default: 8)",
+        help="episodes in flight when models play (default: 8)",
     )
     add_run(parser)
     add_config(parser)
@@ -61,13 +61,11 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     if not arguments.json:
         show("\n".join(funnel_lines(report)))
-    if goal.accept and report["accepted"] < goal.accept:
-        raise TargetMissed(f"{report['accepted']} of {goal.accept} accepted", where=str(folder))
+    if report["gave_up"]:
+        raise TargetMissed(
+            f"{report['accepted']} of {wanted} {'accepted' if goal.accept else 'episodes'}: "
+            f"{report['gave_up']}",
+            where=str(folder),
+            remedy="mend the cause; the same command goes on",
+        )
     return report
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number

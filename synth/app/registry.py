@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from synth.app._options import positive
 from synth.app._show import show
 from synth.core.errors import BadInput
+from synth.core.formats import declare
 from synth.core.store import Workspace
 from synth.pipeline.worlds import register_missing
 from tool_registry import browse
@@ -22,7 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("action", choices=["stats", "search", "show", "sql"])
     parser.add_argument("text", nargs="?", help="what to search, show or ask")
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="rows (default: 20)")
+    parser.add_argument(
+        "--limit", type=positive, default=20, metavar="N", help="rows (default: 20)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -61,7 +65,27 @@ def _sql(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
 _ANSWERS = {"stats": _stats, "search": _search, "show": _one, "sql": _sql}
 
 
+def _tool_page(result: dict[str, Any]) -> str:
+    """Return what is known of one tool, as people read it; `--json` has all of it."""
+    newest = result["versions"][0]
+    function = {key: newest[key] for key in ("description", "parameters")}
+    tool = {"name": result["function_name"], **function}
+    lines = [
+        f"{result['tool']}: {newest['effect']} ({newest['effect_source']})",
+        declare([{"function": tool}], describe_parameters=True),
+    ]
+    for version in result["versions"]:
+        package = f", package {version['package_version']}" if version["package_version"] else ""
+        flags = f", {' '.join(version['flags'])}" if version["flags"] else ""
+        lines.append(f"version {version['version']}, seen {version['seen_at']}{package}{flags}")
+    lines += [f"crawled {c['started_at']}: {c['reason'] or c['outcome']}" for c in result["crawls"]]
+    return "\n".join(lines)
+
+
 def _show(result: dict[str, Any]) -> None:
+    if "versions" in result and "tool" in result:
+        show(_tool_page(result))
+        return
     if "rows" not in result:
         show("\n".join(f"{key:<18}{value}" for key, value in result.items()))
         return

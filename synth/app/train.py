@@ -2,7 +2,8 @@
 
 toolloom train sft --dataset workspace/runs/default/dataset/train.jsonl
 toolloom train rl --application hotel --model workspace/checkpoints/sft/...
-Settings are in [train] of the configuration; an interrupted run goes on where it was.
+Settings are in [train] of the configuration. Ctrl-C ends sft after the step under way, and the same
+command goes on from there; rl begins anew.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from synth.app._options import add_config, read_config
-from synth.app._show import bar, show
+from synth.app._options import add_config, folder_name, read_config
+from synth.app._show import bar, interruptible, show
 from synth.core.config import Config
 from synth.core.errors import BadInput
 
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Train, and return the figures."""
     config = read_config(arguments)
-    folder = arguments.workspace / "checkpoints" / (arguments.run or arguments.method)
+    folder = arguments.workspace / "checkpoints" / folder_name(arguments.run or arguments.method)
     result = (_sft if arguments.method == "sft" else _rl)(arguments, config, folder)
     if not arguments.json:
         show("\n".join(f"{key:<14}{value}" for key, value in result.items() if key != "history"))
@@ -51,7 +52,7 @@ def _sft(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[st
     loaded, name = open_model(arguments.model or config.train.model, arguments.workspace, texts)
     desk = Desk(loaded, name)
     settings = config.train.sft
-    with bar("sft") as shown:
+    with interruptible() as stop, bar("sft") as shown:
         result = train_sft(
             desk.engine,
             prepare(conversations, desk.renderer),
@@ -60,6 +61,7 @@ def _sft(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[st
             ),
             folder,
             progress=lambda step, total, m: shown.update(step, total, f"loss {m['loss']:.3f}"),
+            stop=stop,
         )
     return {"model": name, **asdict(result), "checkpoint": str(result.checkpoint)}
 
