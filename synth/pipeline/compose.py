@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from synth.agents import agents_for
 from synth.core.canonical import content_key
 from synth.core.config import Config
-from synth.core.errors import NotSuitable, ToolloomError
+from synth.core.errors import BadConfig, NotSuitable, ToolloomError
 from synth.core.protocols import Environment, World
 from synth.core.seeds import rng, seed
 from synth.core.types import Agent, Blueprint, Task, TaskKind, ToolSpec
@@ -110,7 +110,7 @@ class Composer:
         kinds = world.kinds()
         mix = {kind: w for kind, w in self.config.generate.mix.items() if kind in kinds and w > 0}
         if not mix:
-            raise ToolloomError(
+            raise BadConfig(
                 f"the mix has no kind that {world.name!r} can do",
                 where="generate.mix",
                 remedy=f"it can do: {', '.join(kinds)}",

@@ -1,24 +1,32 @@
 """The loop of generation: grow the plan, play what is not yet played, judge, keep.
 
-`accept=N` means the first N passes in plan order; surplus episodes stay in the run, unused.
+`accept=N` means the first N passes in plan order; surplus episodes stay in the run, unused. What
+the infrastructure broke is no result: it is counted, not written, and played again by the next
+session.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from synth.core.config import Config
 from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
 from synth.core.seeds import rng
-from synth.core.types import Agent, Fault, ToolSpec
+from synth.core.types import Agent, Fault, ToolSpec, Verdict
 from synth.judge import judge
 from synth.pipeline.compose import Composer
 from synth.play import Limits, play
 from synth.reference import ErrorRates, ReferenceAgent
 from synth.run import Episode, Planned, Run
+
+BARREN = 300
+"""Episodes in a row without an accepted one after which `accept` is given up."""
+BROKEN = 20
+"""Episodes in a row without any verdict after which a run is given up: nobody answers."""
 
 MakeAgent = Callable[[Planned, Agent], AgentPlayer]
 MakeUser = Callable[[Planned], UserPlayer]
@@ -47,6 +55,26 @@ class Progress:
     """Judged episodes that did not pass, by the first stage that failed."""
     faults: Counter[str] = field(default_factory=Counter)
     """Episodes without a verdict, by who failed."""
+    barren: int = 0
+    """Episodes of this session since the last accepted one."""
+    broken: int = 0
+    """Episodes of this session since the last one with a verdict."""
+
+    def count(self, verdict: Verdict, *, fresh: bool) -> None:
+        """Count a judged episode; `fresh` if it was played in this session."""
+        self.played += 1
+        self.barren = 0 if verdict.passed else self.barren + fresh
+        self.broken = self.broken + fresh if _is_fault(verdict) else 0
+        if verdict.passed:
+            self.accepted += 1
+        elif _is_fault(verdict):
+            self.faults[str(verdict.fault or Fault.JUDGE)] += 1
+        else:
+            self.verdicts[verdict.reason] += 1
+
+
+def _is_fault(verdict: Verdict) -> bool:
+    return verdict.passed is None or verdict.fault not in (None, Fault.AGENT)
 
 
 class Generation:
@@ -56,9 +84,8 @@ class Generation:
         config: what to generate.
         worlds: by name.
         run: the open run folder.
-        make_agent: gives the player of the agent's role for an episode.
-        make_user: gives the player of the user's role for an episode.
-        concurrency: episodes in flight at once (useful with models and live servers only).
+        players: make the player of the agent's and of the user's role for an episode.
+        concurrency: episodes in flight at once (useful with models only).
         on_progress: called after every candidate and every episode.
     """
 
@@ -79,7 +106,10 @@ class Generation:
         self.progress = Progress()
         self.used = 0
         """Places of the plan that the goal needed."""
+        self.gave_up: str | None = None
+        """Why the goal was not reached; None where it was."""
         self._idle: dict[str, list[Environment]] = {}
+        self._played: set[str] = set()
 
     async def until(self, goal: Goal) -> Progress:
         """Generate until the goal is met; everything finished is on disk whatever happens.
@@ -91,7 +121,7 @@ class Generation:
             self.composer.remember(planned)
         try:
             index = 0
-            while not self._met(goal, index):
+            while not self._met(goal, index) and self.gave_up is None:
                 window = [
                     await self._place(i)
                     for i in range(index, min(index + self.concurrency, goal.episodes or 1 << 60))
@@ -99,6 +129,7 @@ class Generation:
                 for episode in await _all(self._finish(planned) for planned in window):
                     self._count(episode, goal)
                 index += len(window)
+                self.gave_up = None if self._met(goal, index) else self._hopeless(goal)
             self.used = self._used(goal, index)
             self.progress.not_needed = len(self.run.plan) - self.used
         finally:
@@ -110,9 +141,20 @@ class Generation:
             return self.progress.accepted >= goal.accept
         return goal.episodes is None or index >= goal.episodes
 
+    def _hopeless(self, goal: Goal) -> str | None:
+        """Return why going on makes no sense, or None."""
+        progress = self.progress
+        if progress.broken >= BROKEN:
+            owner = progress.faults.most_common(1)[0][0]
+            return f"no verdict on {progress.broken} episodes in a row: {owner} failed"
+        if goal.accept is not None and progress.barren >= BARREN:
+            reasons = progress.verdicts.most_common(1) or progress.faults.most_common(1)
+            return f"none of {progress.barren} episodes in a row was accepted: {reasons[0][0]}"
+        return None
+
     def _used(self, goal: Goal, index: int) -> int:
         """Return how many places there are up to the last accepted episode that was wanted."""
-        if goal.accept is None:
+        if goal.accept is None or self.gave_up is not None:
             return index
         passed = [
             planned.index
@@ -153,7 +195,11 @@ class Generation:
             )
         finally:
             self._idle[planned.world].append(environment)
-        self.run.add_episode(episode)
+        self._played.add(planned.episode)
+        if episode.trajectory.fault is Fault.INFRASTRUCTURE:
+            self.run.episodes[planned.episode] = episode
+        else:
+            self.run.add_episode(episode)
         return episode
 
     def _limits(self) -> Limits:
@@ -167,14 +213,7 @@ class Generation:
     def _count(self, episode: Episode, goal: Goal) -> None:
         if goal.accept is not None and self.progress.accepted >= goal.accept:
             return
-        self.progress.played += 1
-        verdict = episode.verdict
-        if verdict.passed:
-            self.progress.accepted += 1
-        elif verdict.passed is None or verdict.fault not in (None, Fault.AGENT):
-            self.progress.faults[str(verdict.fault or Fault.JUDGE)] += 1
-        else:
-            self.progress.verdicts[verdict.reason] += 1
+        self.progress.count(episode.verdict, fresh=episode.trajectory.episode in self._played)
         self.on_progress(self.progress)
 
     async def _close(self) -> None:
@@ -219,5 +258,12 @@ def reference_player(rates: ErrorRates) -> MakeAgent:
     return make
 
 
-async def _all(work: Iterable[Awaitable[Episode]]) -> list[Episode]:
-    return list(await asyncio.gather(*work))
+async def _all(work: Iterable[Coroutine[Any, Any, Episode]]) -> list[Episode]:
+    """Wait for all of it; the first failure ends the rest before their environments close."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

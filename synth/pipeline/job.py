@@ -11,6 +11,7 @@ import orjson
 from simulators.users.model import ModelUser
 from simulators.users.scripted import ScriptedUser
 from synth.core.config import Config, ModelConfig
+from synth.core.errors import BadInput, BadRow
 from synth.core.jsonl import write_atomic
 from synth.core.protocols import LLM, AgentPlayer, Sampler, UserPlayer, World
 from synth.core.seeds import rng
@@ -48,12 +49,14 @@ async def generate(
         folder: the run folder; an unfinished run in it is resumed.
         workspace: where the registry and crawled servers are.
         goal: so many accepted episodes, or so many episodes.
-        concurrency: episodes in flight when models or live servers play; scripted players on
-            in-memory applications gain nothing from it.
+        concurrency: episodes in flight when models play; programs gain nothing from it.
         on_progress: called often.
 
     Returns:
-        The report.
+        The report. `gave_up` says why fewer were accepted than wanted; None where they were.
+
+    Raises:
+        BadInput: the run was started with other settings, or with other tools.
     """
     worlds = open_worlds(config, workspace)
     models: list[Any] = []
@@ -70,7 +73,7 @@ async def generate(
                 on_progress=on_progress,
             )
             await generation.until(goal)
-            report = run_report(run, generation.used)
+            report = run_report(run, generation.used) | {"gave_up": generation.gave_up}
             run.write_report(report)
         store = Workspace(workspace)
         register(store, worlds)
@@ -84,7 +87,11 @@ async def generate(
 
 
 def _write_tools(folder: Path, worlds: Mapping[str, World]) -> None:
-    """Keep the tools as shown: a later version of an application must not change an old dataset."""
+    """Keep the tools as shown: a later version of an application must not change an old dataset.
+
+    Raises:
+        BadInput: the run was started with other tools; its episodes and new ones would not mix.
+    """
     path = folder / "tools.json"
     shown = {
         name: {tool.name: tool.model_dump(mode="json") for tool in world.tools()}
@@ -92,6 +99,18 @@ def _write_tools(folder: Path, worlds: Mapping[str, World]) -> None:
     }
     if not path.exists():
         write_atomic(path, orjson.dumps(shown))
+        return
+    try:
+        before = dict(orjson.loads(path.read_bytes()))
+    except (orjson.JSONDecodeError, TypeError, ValueError) as error:
+        raise BadRow(f"not a run's tools: {error}", where=str(path)) from error
+    changed = [name for name in sorted({*before, *shown}) if before.get(name) != shown.get(name)]
+    if changed:
+        raise BadInput(
+            f"the tools of {', '.join(map(repr, changed))} are not those this run was started with",
+            where=str(folder),
+            remedy="give another --run name",
+        )
 
 
 def _agent_player(config: Config, models: list[Any]) -> MakeAgent:

@@ -1,0 +1,108 @@
+"""A run that nobody can finish ends with the reason, and goes on where the cause is mended."""
+
+import asyncio
+import json
+
+import pytest
+
+from simulators.users.scripted import ScriptedUser
+from synth.core.config import load_config
+from synth.core.errors import BadInput, ModelFailed
+from synth.core.protocols import Turn
+from synth.core.seeds import rng
+from synth.core.types import Message
+from synth.pipeline.generate import BARREN, BROKEN, Generation, Goal, reference_player
+from synth.pipeline.job import generate
+from synth.pipeline.worlds import open_applications
+from synth.reference import ErrorRates
+from synth.run import Run, read_episodes
+
+CONFIG = load_config(
+    None, ["generate.applications=['clinic']", "generate.agents=3", "generate.errors.rate=0"]
+)
+
+
+class Unreachable:
+    """An agent whose endpoint is down."""
+
+    who = "nobody"
+
+    async def turn(self, view):
+        raise ModelFailed("no usable reply", where="nobody")
+
+
+class Useless:
+    """An agent that never helps."""
+
+    who = "useless"
+
+    async def turn(self, view):
+        return Turn(Message(role="assistant", content="I cannot help you."))
+
+
+def play(folder, make_agent, goal):
+    with Run(folder, CONFIG) as run:
+        generation = Generation(
+            CONFIG,
+            open_applications(["clinic"]),
+            run,
+            players=(make_agent, lambda p: ScriptedUser(p.task.request, rng(p.seed, "user"))),
+            concurrency=4,
+        )
+        progress = asyncio.run(generation.until(goal))
+        return generation, progress
+
+
+REFERENCE = reference_player(ErrorRates())
+
+
+@pytest.mark.parametrize("goal", [Goal(accept=40), Goal(episodes=40)])
+def test_an_endpoint_that_is_down_ends_the_run_and_costs_no_episode(tmp_path, goal):
+    generation, progress = play(tmp_path, lambda planned, agent: Unreachable(), goal)
+    assert generation.gave_up == "no verdict on 20 episodes in a row: infrastructure failed"
+    assert progress.faults == {"infrastructure": BROKEN}
+    assert list(read_episodes(tmp_path)) == []
+    generation, progress = play(tmp_path, REFERENCE, goal)
+    assert generation.gave_up is None
+    assert progress.accepted >= 40
+    assert not progress.faults
+    assert len(list(read_episodes(tmp_path))) == progress.played
+
+
+def test_an_agent_that_never_passes_ends_the_run(tmp_path):
+    generation, progress = play(tmp_path, lambda planned, agent: Useless(), Goal(accept=5))
+    assert generation.gave_up.startswith("none of 300 episodes in a row was accepted: ")
+    assert (progress.accepted, progress.played, generation.used) == (0, BARREN, BARREN)
+
+
+def test_the_first_failure_ends_the_other_episodes(tmp_path):
+    """Nothing plays on in an environment that is being closed."""
+    ended = []
+
+    class Waits(Useless):
+        async def turn(self, view):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+
+    def make(planned, agent):
+        if planned.index == 3:
+            raise RuntimeError("the disk is gone")
+        return Waits()
+
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        play(tmp_path, make, Goal(accept=5))
+    assert ended == [True, True, True]
+
+
+def test_a_run_is_not_continued_with_other_tools(tmp_path):
+    folder = tmp_path / "runs" / "r"
+    asyncio.run(generate(CONFIG, folder, tmp_path, Goal(episodes=2)))
+    tools = json.loads((folder / "tools.json").read_bytes())
+    first = next(iter(tools["clinic"].values()))
+    first["description"] = "as an older version had it"
+    (folder / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
+    with pytest.raises(BadInput, match=r"the tools of 'clinic' are not those"):
+        asyncio.run(generate(CONFIG, folder, tmp_path, Goal(episodes=3)))
+    assert len(list(read_episodes(folder))) == 2
