@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from synth.core.canonical import content_key
 from synth.core.errors import BadInput, DiskFull, ServerFailed, ToolloomError
 from synth.core.store import Workspace, now
+from tool_registry import secrets
 from tool_registry.ingest import Prepared, ingest, prepare
 from tool_registry.ledger import Entry, Ledger, facts_of, identity, identity_of
 from tool_registry.scrub import TooDeep, excerpt, storable
@@ -166,7 +167,8 @@ async def list_target(target: Target, bench: Bench) -> Entry:
     try:
         await SOURCES.get(target.source).fetch(target, bench, listing)
     except ServerFailed as failure:
-        outcome, reason = failure.outcome, str(failure)
+        # An installer may quote the address it asked, and addresses may hold a password.
+        outcome, reason = failure.outcome, secrets.redacted(str(failure))
     except DiskFull:
         raise
     except ToolloomError as failure:  # this machine cannot confine it, a broken plug-in

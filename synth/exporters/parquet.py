@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from synth.core.errors import ToolloomError
 from synth.core.jsonl import storage_error
 from synth.dataset import COLUMNS
 from synth.exporters.openai import EXPORTER as OPENAI
@@ -32,12 +34,20 @@ class ParquetExporter:
             with duckdb.connect() as con:
                 con.execute(_copy(), [str(lines), COLUMNS, str(temporary)])
             temporary.replace(path)
-        except OSError as error:
-            raise storage_error(error, path) from error
+        except (OSError, duckdb.IOException) as error:
+            raise _failed(error, path) from error
         finally:
             lines.unlink(missing_ok=True)
             temporary.unlink(missing_ok=True)
         return count
+
+
+def _failed(error: OSError | duckdb.IOException, path: Path) -> ToolloomError:
+    if isinstance(error, duckdb.IOException):  # it says why in words only
+        full = "No space left" in str(error) or "Disk quota" in str(error)
+        line = str(error).splitlines()[0]
+        error = OSError(errno.ENOSPC if full else errno.EIO, line)
+    return storage_error(error, path)
 
 
 def _copy() -> str:

@@ -158,12 +158,11 @@ async def _latest(package: str, limit_s: float) -> str | None:
     ask += ["--ignore-requires-python", "--json"]
     try:
         done = await install.run_installer(ask, limit_s=min(limit_s, 60.0))
-    except ServerFailed:
+        lines = [line for line in done.output.splitlines() if line.startswith("{")]
+        latest = orjson.loads(lines[0]).get("latest") if done.status == 0 and lines else None
+    except (ServerFailed, orjson.JSONDecodeError):
         return None
-    for line in done.output.splitlines():
-        if done.status == 0 and line.startswith("{"):
-            return str(orjson.loads(line).get("latest")) or None
-    return None
+    return latest if isinstance(latest, str) and latest else None
 
 
 def _broken_by_sdk(said: str) -> bool:
