@@ -11,9 +11,12 @@
     ├── StoreDamaged                 the registry does not open
     ├── DiskFull                     nothing half-written remains
     ├── ServerFailed                 an MCP server exited, hung or answered nonsense
+    │   └── mcp.session.RpcError     it answered one request with an error; the session goes on
     ├── ModelFailed                  an endpoint gave no usable reply: never a verdict
     ├── NotSuitable                  no task of that kind can be sampled here (counted, not shown)
-    └── TargetMissed                 a budget or target was missed; exit code 3; resumable
+    ├── TargetMissed                 a budget or target was missed; exit code 3; resumable
+    ├── sandbox.confine.NoConfinement   this machine cannot keep a property that was asked for
+    └── train.models.ModelUnavailable   weights could not be fetched; the demo makes a model instead
 
 What an *agent* may see of a failed call is never an exception: it is a `ToolResult` with
 `ok=False`.

@@ -318,7 +318,7 @@ class Trajectory(Frozen):
     diff: Diff
     stop: StopReason
     players: dict[str, str]
-    """Role -> who played it: `reference/1`, `scripted/1`, `openai:MODEL@PROMPT`."""
+    """Role -> who played it: `reference/1`, `scripted/1`, `model:openai:NAME`."""
     fault: Fault | None = None
     error: str | None = None
     usage: dict[str, Usage] = {}

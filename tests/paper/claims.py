@@ -1,7 +1,7 @@
 """What the Kimi reports claim and this project does, each tied to the tests that hold it.
 
-`test_claims.py` checks both directions: every test named here exists, and every test that is marked
-`@pytest.mark.claim(ID)` is named here. Gaps are data too: a claim without tests says why.
+`test_claims.py` checks that every test named here exists and that `docs/papers.md` lists exactly
+these claims. Gaps are data too: a claim without tests says why.
 """
 
 from __future__ import annotations

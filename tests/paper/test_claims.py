@@ -1,4 +1,4 @@
-"""The manifest of claims holds in both directions."""
+"""The manifest of claims names tests that exist, and the page about the reports lists it whole."""
 
 import ast
 import importlib.util

@@ -9,7 +9,8 @@ process, no network but a private loopback, no capabilities; everything the comm
 with it. What a tier can do is found out by doing it (`tier`), because a sandbox that fails to
 start looks secure. A wanted property that cannot be had is an error, never silently dropped.
 
-Not kept out by any tier: bugs of the kernel, side channels, reading world-readable system files.
+Not kept out by any tier: bugs of the kernel, side channels, and reading what this user may read
+outside of homes and /tmp.
 """
 
 from __future__ import annotations

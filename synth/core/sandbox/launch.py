@@ -7,7 +7,8 @@ Namespaces follow namespaces(7), user_namespaces(7) and mount_setattr(2). The or
 mounts are made while the process still has the capabilities of its new user namespace; they are
 gone, with no way back, before `execve`.
 
-Not kept out: bugs of the kernel, side channels, and reading world-readable system files.
+Not kept out: bugs of the kernel, side channels, and reading what this user may read outside of
+homes and /tmp.
 """
 
 from __future__ import annotations
