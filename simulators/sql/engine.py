@@ -10,20 +10,21 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from simulators.sql.compile import Compiler
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.generators import Kinds, Row
 from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
+from simulators.sql.images import Images
 from simulators.sql.program import Program, ResultColumn
 from simulators.sql.references import check_references
-from simulators.sql.seeding import Seeded, seed_image
+from simulators.sql.seeding import Seeded
 from simulators.sql.store import Stores
 from simulators.sql.tables import read_tables
 from synth.core.application import Application, Generator
 from synth.core.types import Scalar
 
-_IMAGES = 64
 _QUERIES = 2_000
 
 
@@ -39,13 +40,14 @@ class Engine:
 
     Args:
         application: what to run.
+        folder: where seeded images outlive the process; None keeps none.
 
     Raises:
         BadApplication: a statement does not prepare, a name does not exist, a rule of the format is
             broken; `where` is the application and the path inside it.
     """
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Application, folder: Path | None = None) -> None:
         self.application = application
         self.tables, self.empty = read_tables(application)
         guard = Guard(frozenset(self.tables))
@@ -66,7 +68,7 @@ class Engine:
             for table in self.tables
         }
         self.stores = Stores(self.tables, application.clock)
-        self._images: OrderedDict[int, Seeded] = OrderedDict()
+        self._images = Images(self.compiler, self.empty, folder)
         self._readers: OrderedDict[str, Reader] = OrderedDict()
 
     @property
@@ -86,15 +88,8 @@ class Engine:
         return self.seeded(seed).image
 
     def seeded(self, seed: int) -> Seeded:
-        """Return the seeded image with the highest identifier of each prefix."""
-        found = self._images.get(seed)
-        if found is None:
-            found = self._images[seed] = seed_image(self.compiler, self.empty, seed)
-            if len(self._images) > _IMAGES:
-                self._images.popitem(last=False)
-        else:
-            self._images.move_to_end(seed)
-        return found
+        """Return the seeded image with the highest identifier of each prefix; raises as `image`."""
+        return self._images.seeded(seed)
 
     def columns(
         self, sql: str, parameters: Iterable[str] | None = None

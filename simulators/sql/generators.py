@@ -22,7 +22,9 @@ from synth.core.types import Scalar
 
 _MAX_DOMAIN = 100_000
 _MAILS = ("example.com", "example.org", "example.net")
-_LETTERS, _DIGITS = string.ascii_uppercase, string.digits
+_LETTERS = string.ascii_uppercase
+_RUNS = re.compile(r"\.+|#{1,12}|\?")
+"""Pieces of a pattern: text as it stands, digits that one draw gives, a letter."""
 
 
 @dataclass(slots=True)
@@ -222,12 +224,20 @@ class Kinds:
 
     def _pattern(self, text: str, signs: str = "#?") -> Make:
         chance = self.stream.random
-        pieces = [_DIGITS if s == "#" else _LETTERS if s in signs else s for s in text]
+        drawn = "".join("#" if s == "#" else "?" if s in signs else "." for s in text)
+        pieces = [
+            (text[run.start() : run.end()] if run[0][0] == "." else "", run[0].count("#"))
+            for run in _RUNS.finditer(drawn)
+        ]
 
         def make(row: Row) -> Scalar:
-            return "".join(
-                piece[int(chance() * len(piece))] if len(piece) > 1 else piece for piece in pieces
-            )
+            out = ""
+            for literal, digits in pieces:
+                if digits:
+                    out += f"{int(chance() * 10**digits):0{digits}d}"
+                else:
+                    out += literal or _LETTERS[int(chance() * 26)]
+            return out
 
         return make
 

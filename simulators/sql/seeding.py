@@ -88,9 +88,10 @@ def seed_image(compiler: Compiler, empty: bytes, seed: int) -> Seeded:
     guard.mode = Mode.RUN
     for name, rules in application.seed.items():
         _fill(work, compiler.tables[name], rules)
-    guard.mode = Mode.ENGINE
-    counters.start(highest(connection, compiler.tables))
-    guard.mode = Mode.RUN
+    if any("next_id" in sql.lower() for sql in application.after_seed):
+        guard.mode = Mode.ENGINE
+        counters.start(highest(connection, compiler.tables))
+        guard.mode = Mode.RUN
     for number, sql in enumerate(application.after_seed):
         work.query(sql, {}, f"after_seed[{number}]")
     guard.mode = Mode.ENGINE

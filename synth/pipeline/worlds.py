@@ -30,7 +30,8 @@ def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
         BadApplication: a file is wrong.
         BadConfig: live episodes are wanted and no server for them was crawled.
     """
-    worlds = open_applications(config.generate.applications)
+    images = Workspace(workspace).cache / "images"
+    worlds = open_applications(config.generate.applications, images)
     if config.generate.live_share > 0:
         live = open_live(workspace)
         if not live:
@@ -44,11 +45,12 @@ def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
     return worlds
 
 
-def open_applications(names: Iterable[str] = ()) -> dict[str, World]:
+def open_applications(names: Iterable[str] = (), images: Path | None = None) -> dict[str, World]:
     """Return a world for each application.
 
     Args:
         names: names of installed applications or paths of YAML files; empty means all installed.
+        images: where seeded images outlive the process; None keeps none.
 
     Raises:
         UnknownName: no such application; close names are suggested.
@@ -56,7 +58,7 @@ def open_applications(names: Iterable[str] = ()) -> dict[str, World]:
     """
     worlds: dict[str, World] = {}
     for name in tuple(names) or tuple(applications()):
-        world = SqlWorld(Engine(load_application(name)))
+        world = SqlWorld(Engine(load_application(name), images))
         worlds[world.name] = world
     return worlds
 
