@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from synth.app._learning import Desk, as_data, open_model, open_model_or_tiny, sample_cases
-from synth.app._show import bar, interruptible
+from synth.app._show import afterwards, bar, interruptible
 from synth.core.config import Config
 from synth.core.protocols import World
+from synth.core.store import Workspace, now
 from synth.core.types import TaskKind
+from synth.pipeline.record import Training, record_evaluation, record_training
 from synth.pipeline.worlds import open_applications
 from train.data import Conversation, prepare, read_conversations
 from train.evaluate import Case, Evaluation, evaluate
@@ -55,10 +58,16 @@ def train_and_measure(
     cases = sample_cases(config, worlds, CASES)
     with clock.stage("evaluate before"):
         before = _evaluate(desk, cases, EVAL_SECONDS)
+    started_at = now()
     with clock.stage("sft"):
         sft = _sft(desk, rows, config, folder.with_name(f"{folder.name}-sft"))
     with clock.stage("evaluate after"):
         after = _evaluate(desk, cases[: before.n + before.unscored], None)
+    with afterwards():
+        store = Workspace(workspace)
+        record_training(store, _training(desk.name, sft, run, config, started_at))
+        record_evaluation(store, desk.name, as_data(before))
+        record_evaluation(store, sft["checkpoint"], as_data(after))
     with clock.stage("rl"):
         rl = _rl(desk, config, folder.with_name(f"{folder.name}-rl"), worlds)
     return {
@@ -74,6 +83,21 @@ def train_and_measure(
         },
         "rl": rl,
     }
+
+
+def _training(
+    model: str, sft: dict[str, Any], run: Path, config: Config, started_at: datetime
+) -> Training:
+    return Training(
+        method="sft",
+        model=model,
+        dataset=run / "dataset" / "train.jsonl",
+        config=config.train.sft.model_dump() | {"tokens": SFT_TOKENS},
+        report=sft,
+        started_at=started_at,
+        step=sft["steps"],
+        checkpoint=Path(sft["checkpoint"]),
+    )
 
 
 def _fetched(workspace: Path) -> bool:

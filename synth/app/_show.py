@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
+from synth.core.errors import ToolloomError
+
 _LINE_EVERY_S = 5.0
 _REDRAW_EVERY_S = 0.1
 
@@ -110,6 +112,15 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
     if pressed.is_set():
         raise KeyboardInterrupt
+
+
+@contextmanager
+def afterwards() -> Iterator[None]:
+    """Enter in the registry what is already done: where that fails, say so and go on."""
+    try:
+        yield
+    except ToolloomError as error:
+        say(f"not entered in the registry: {error}")
 
 
 def say(line: str) -> None:

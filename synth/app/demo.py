@@ -20,12 +20,13 @@ from typing import Any
 import orjson
 
 from synth.app._options import positive
-from synth.app._show import bar, say, show
+from synth.app._show import afterwards, bar, say, show
 from synth.core.config import Config
 from synth.core.store import Workspace
 from synth.pipeline.export import export
 from synth.pipeline.generate import Goal, Progress
 from synth.pipeline.job import generate
+from synth.pipeline.record import record_export
 from synth.pipeline.worlds import LIVE, open_applications, open_live, register
 from tool_registry import browse
 from tool_registry.crawl import CrawlReport, crawl
@@ -94,6 +95,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         report = _generate(config, workspace, folder, Goal(episodes=arguments.episodes))
     with clock.stage("export"):
         written = export(folder, folder / "dataset", formats=("openai", "parquet"), limit=None)
+        with afterwards():
+            record_export(Workspace(workspace), folder, written["files"])
     training = train_and_measure(
         config,
         workspace,

@@ -11,7 +11,9 @@ import asyncio
 from typing import Any
 
 from synth.app._options import add_config, positive, read_config
-from synth.app._show import bar, show
+from synth.app._show import afterwards, bar, show
+from synth.core.store import Workspace
+from synth.pipeline.record import record_evaluation
 from synth.pipeline.worlds import open_applications
 
 
@@ -44,6 +46,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 progress=lambda done, total, _: shown.update(done, total),
             )
         )
+    with afterwards():
+        record_evaluation(Workspace(arguments.workspace), name, as_data(result))
     if not arguments.json:
         show(f"{name} on {result.application}: {result.passed} of {result.n} passed")
         show("\n".join(f"  {count:>4} {reason}" for reason, count in result.by_reason.items()))

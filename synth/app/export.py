@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from synth.app._options import add_run, positive, run_folder
-from synth.app._show import show
+from synth.app._show import afterwards, show
+from synth.core.store import Workspace
 from synth.dataset import EXPORTERS
 from synth.pipeline.export import export
+from synth.pipeline.record import record_export
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +38,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         formats=arguments.format or EXPORTERS.names(),
         limit=arguments.limit,
     )
+    with afterwards():
+        record_export(Workspace(arguments.workspace), folder, written["files"])
     if not arguments.json:
         show("\n".join(f"{path}  {rows} rows" for path, rows in written["files"].items()))
     return written

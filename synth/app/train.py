@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from synth.app._options import add_config, folder_name, read_config
-from synth.app._show import bar, interruptible, show
+from synth.app._show import afterwards, bar, interruptible, show
 from synth.core.config import Config
 from synth.core.errors import BadInput
+from synth.core.store import Workspace, now
+from synth.pipeline.record import Training, record_training
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +53,7 @@ def _sft(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[st
     texts = (str(m["content"]) for c in conversations for m in c.messages if m.get("content"))
     loaded, name = open_model(arguments.model or config.train.model, arguments.workspace, texts)
     desk = Desk(loaded, name)
-    settings = config.train.sft
+    settings, started_at = config.train.sft, now()
     with interruptible() as stop, bar("sft") as shown:
         result = train_sft(
             desk.engine,
@@ -63,7 +65,20 @@ def _sft(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[st
             progress=lambda step, total, m: shown.update(step, total, f"loss {m['loss']:.3f}"),
             stop=stop,
         )
-    return {"model": name, **asdict(result), "checkpoint": str(result.checkpoint)}
+    report = {"model": name, **asdict(result), "checkpoint": str(result.checkpoint)}
+    training = Training(
+        method="sft",
+        model=name,
+        dataset=arguments.dataset,
+        config=settings.model_dump(),
+        report=report,
+        started_at=started_at,
+        step=result.steps,
+        checkpoint=result.checkpoint,
+    )
+    with afterwards():
+        record_training(Workspace(arguments.workspace), training)
+    return report
 
 
 def _rl(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[str, Any]:
@@ -77,7 +92,7 @@ def _rl(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[str
     texts = [case.agent.system + case.task.request for case in cases]
     loaded, name = open_model(arguments.model or config.train.model, arguments.workspace, texts)
     desk = Desk(loaded, name)
-    settings = RlConfig(**config.train.rl.model_dump(), seed=config.seed)
+    settings, started_at = RlConfig(**config.train.rl.model_dump(), seed=config.seed), now()
     with bar("rl") as shown:
         result = asyncio.run(
             train_rl(
@@ -89,4 +104,17 @@ def _rl(arguments: argparse.Namespace, config: Config, folder: Path) -> dict[str
             )
         )
     checkpoint = desk.engine.save_weights(folder / "final")
-    return {"model": name, **asdict(result), "checkpoint": str(checkpoint)}
+    report = {"model": name, **asdict(result), "checkpoint": str(checkpoint)}
+    training = Training(
+        method="rl",
+        model=name,
+        dataset=None,
+        config=config.train.rl.model_dump(),
+        report={key: value for key, value in report.items() if key != "history"},
+        started_at=started_at,
+        step=result.iterations,
+        checkpoint=checkpoint,
+    )
+    with afterwards():
+        record_training(Workspace(arguments.workspace), training)
+    return report
