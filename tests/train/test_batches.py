@@ -71,12 +71,18 @@ def gradient(engine):
     return torch.cat([weight.grad.flatten() for weight in engine.model.parameters()])
 
 
-def test_shared_bucketed_and_plain_layouts_give_one_loss_and_one_gradient(loaded):
+def test_shared_bucketed_recomputed_and_plain_batches_give_one_loss_and_one_gradient(loaded):
     rows = rows_of_agents()
     loss = CrossEntropy(total=sum(sum(row.weights[1:]) for row in rows))
     results = []
-    for share, places in ((True, 1000), (True, 150), (False, 1000), (False, 1)):
-        engine = TorchEngine(loaded, places=places, share=share)
+    for share, places, recompute in (
+        (True, 1000, 0.0),
+        (True, 1000, 0.5),
+        (True, 150, 1.0),
+        (False, 1000, 0.0),
+        (False, 1, 0.0),
+    ):
+        engine = TorchEngine(loaded, places=places, share=share, recompute=recompute)
         loaded.model.zero_grad()
         passed = engine.forward_backward(rows, loss)
         results.append((passed.loss, gradient(engine), passed.logprobs))
