@@ -221,20 +221,20 @@ def _tools(
         current.append((name, number, tool))
     insert(con, "tool_versions", fresh)
     con.execute("UPDATE tools SET listed = false WHERE server = ?", [server])
-    for name, number, tool in current:
+    if current:
         con.execute(
-            "INSERT INTO tools VALUES (?, ?, ?, ?, ?, ?, ?, true, ?, ?) ON CONFLICT (tool) DO "
+            "INSERT INTO tools SELECT unnest($1), $2, unnest($3), unnest($4), unnest($5), "
+            "unnest($6), unnest($7), true, $8, $8 ON CONFLICT (tool) DO "
             "UPDATE SET version = excluded.version, listed = true, last_seen = excluded.last_seen, "
             "function_name = excluded.function_name, category = excluded.category",
             [
-                name,
+                [name for name, _, _ in current],
                 server,
-                tool.name,
-                tool.spec.name,
-                tool.spec.application,
-                tool.spec.category,
-                number,
-                at,
+                [tool.name for _, _, tool in current],
+                [tool.spec.name for _, _, tool in current],
+                [tool.spec.application for _, _, tool in current],
+                [tool.spec.category for _, _, tool in current],
+                [number for _, number, _ in current],
                 at,
             ],
         )

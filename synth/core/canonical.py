@@ -32,11 +32,15 @@ def canonical(value: Any) -> str:
 
 
 def _has_float(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_float, value.values()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_float, value))
-    return isinstance(value, float)
+    left = [value]
+    for item in left:  # grows while it is walked: no recursion, which would cost more than orjson
+        if isinstance(item, dict):
+            left.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            left.extend(item)
+        elif isinstance(item, float):
+            return True
+    return False
 
 
 def content_key(value: Any, *, digits: int = 20) -> str:
