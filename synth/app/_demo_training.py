@@ -69,7 +69,8 @@ def train_and_measure(
         record_evaluation(store, desk.name, as_data(before))
         record_evaluation(store, sft["checkpoint"], as_data(after))
     with clock.stage("rl"):
-        rl = _rl(desk, config, folder.with_name(f"{folder.name}-rl"), worlds)
+        known = {name: w for name, w in open_applications().items() if name != held_out}
+        rl = _rl(desk, config, folder.with_name(f"{folder.name}-rl"), known)
     return {
         "model": desk.name,
         "sft": sft,
