@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import orjson
 
-from synth.core import jsonl
 from synth.core.canonical import canonical
 from synth.core.plugins import Plugins
 from synth.core.types import Agent, Message, ToolSpec
@@ -109,8 +108,3 @@ def dataset_rows(
             shown = [tools[agent.application][name].openai() for name in agent.tools]
             lists[agent.key] = orjson.dumps(shown).decode()
         yield dataset_row(planned, agent, episode, lists[agent.key])
-
-
-def read_dataset(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an exported JSONL dataset; raises `BadRow` for a line that is not JSON."""
-    yield from jsonl.read(path)

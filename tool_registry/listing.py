@@ -71,7 +71,7 @@ async def _once(command: Command, bench: Bench, listing: Listing) -> None:
         finally:
             listing.flags |= session.flags
             said = session.stderr_tail.replace(folder, WORK)
-            listing.stderr_tail = visible(said, set())[-4000:]
+            listing.stderr_tail = secrets.redacted(visible(said, set())[-4000:])
 
 
 def _launch(command: Command, bench: Bench, folder: str) -> ServerLaunch:

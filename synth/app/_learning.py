@@ -14,6 +14,7 @@ from synth.core.formats import get_format
 from synth.core.protocols import World
 from synth.core.types import TaskKind
 from synth.pipeline.compose import Composer
+from train.checkpoint import latest_checkpoint
 from train.engine import TorchEngine
 from train.evaluate import Case, Evaluation, Table
 from train.models import Loaded, ModelUnavailable, fastest_dtype, fetch, load, tiny
@@ -28,7 +29,8 @@ def open_model(name: str, workspace: Path, texts: Iterable[str]) -> tuple[Loaded
     """Return a model and how to call it in a report.
 
     Args:
-        name: name to fetch, Hugging Face folder, `.gguf` file, or `tiny`.
+        name: name to fetch, Hugging Face folder, folder of a training run (its newest checkpoint),
+            `.gguf` file, or `tiny`.
         workspace: fetched weights are kept in its cache.
         texts: what the tokenizer of a model made from nothing is trained on.
 
@@ -40,8 +42,10 @@ def open_model(name: str, workspace: Path, texts: Iterable[str]) -> tuple[Loaded
         return tiny(texts, size="5M"), "tiny: 5M parameters, made from nothing"
     path = Path(name)
     if not path.exists():
-        path = fetch(name, workspace / "cache" / "models")
-    return load(path, dtype=fastest_dtype()), name
+        return load(fetch(name, workspace / "cache" / "models"), dtype=fastest_dtype()), name
+    if path.is_dir() and (checkpoint := latest_checkpoint(path)):
+        path = checkpoint.folder
+    return load(path, dtype=fastest_dtype()), str(path)
 
 
 def open_model_or_tiny(name: str, workspace: Path, texts: list[str]) -> tuple[Loaded, str]:

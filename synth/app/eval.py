@@ -1,7 +1,7 @@
 """Play a model in the environments: real tool calls, judged by program.
 
 toolloom eval --application hotel --model smollm2
-toolloom eval --application hotel --model workspace/checkpoints/sft/step-000012
+toolloom eval --application hotel --model workspace/checkpoints/sft
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Train a model.
 
 toolloom train sft --dataset workspace/runs/default/dataset/train.jsonl
-toolloom train rl --application hotel --model workspace/checkpoints/sft/...
+toolloom train rl --application hotel --model workspace/checkpoints/sft
 Settings are in [train] of the configuration. Ctrl-C ends sft after the step under way, and the same
 command goes on from there; rl begins anew.
 """

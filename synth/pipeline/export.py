@@ -13,7 +13,7 @@ from synth.core.errors import BadInput
 from synth.core.jsonl import write_atomic
 from synth.core.prompts import prompts
 from synth.core.types import ToolSpec
-from synth.dataset import EXPORTERS, dataset_rows
+from synth.dataset import EXPORTERS, Exporter, dataset_rows
 from synth.report import funnel_lines
 
 
@@ -42,7 +42,7 @@ def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None
         UnknownName: no such exporter.
         BadInput: the run is not finished.
     """
-    exporters = [(name, EXPORTERS.get(name)) for name in formats]
+    exporters: list[Exporter] = [EXPORTERS.get(name) for name in formats]
     if not (run / "report.json").exists():
         raise BadInput(
             "the run is not finished", where=str(run), remedy="repeat its generate command"
@@ -52,7 +52,7 @@ def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None
     rows = list(dataset_rows(run, run_tools(run), wanted))
     files = {}
     folder.mkdir(parents=True, exist_ok=True)
-    for _, exporter in exporters:
+    for exporter in exporters:
         path = folder / f"train{exporter.suffix}"
         files[str(path)] = exporter.write(rows, path)
     write_atomic(folder / "README.md", _card(report, rows, run).encode())

@@ -22,9 +22,8 @@ def told(tmp_path_factory):
     run("export", "--limit", 8)
     dataset = workspace / "runs" / "default" / "dataset" / "train.jsonl"
     run("train", "sft", "--model", "tiny", "--dataset", dataset, "--set=train.sft.tokens=2500")
-    with Workspace(workspace).read() as con:
-        ((checkpoint,),) = con.execute("SELECT path FROM checkpoints").fetchall()
-    run("eval", "--application", "clinic", "--model", checkpoint, "--episodes", 1)
+    trained = workspace / "checkpoints" / "sft"
+    run("eval", "--application", "clinic", "--model", trained, "--episodes", 1)
     return workspace, dataset
 
 

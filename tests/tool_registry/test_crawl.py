@@ -374,3 +374,14 @@ def test_the_ledger_is_one_json_object_a_line(mcp_json, workspace, bench):
     assert json.loads(first["tools"][0])["name"] == "add_note"
     assert list(last) == ["finished"]
     assert os.path.dirname(report.ledger) == str(workspace.cache / "crawls")
+
+
+def test_a_password_in_an_address_is_not_kept_with_the_reason(mcp_json, workspace, bench):
+    said = "import sys; sys.exit('error: https://me:hunter2@example.invalid/simple refused')"
+    servers = {"quotes": {"command": sys.executable, "args": ["-I", "-S", "-c", said]}}
+    report = run([mcp_json(servers)], workspace, bench)
+    assert "https://example.invalid/simple refused" in report.servers[0].reason
+    assert "hunter2" not in report.servers[0].reason
+    ((kept,),) = rows(workspace, "SELECT stderr_tail FROM crawls")
+    assert "example.invalid" in kept
+    assert "hunter2" not in kept
