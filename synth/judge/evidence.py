@@ -13,6 +13,8 @@ from synth.core.types import Scalar, Trajectory
 from synth.judge.values import at_token
 
 _WORDS = re.compile(r"[^\W_]{3,}")
+_TELLING = 3
+"""Characters of a run that hardly occurs by chance."""
 _RUNS = re.compile(r"[^\W\d_]+|\d+")
 QUOTE = 160
 """Characters of a text that evidence quotes at most."""
@@ -74,9 +76,12 @@ class Evidence:
         """Return whether every run of letters or of digits of a value was read before `index`.
 
         For values that an agent may put together: `report_2026.txt`, a serial number with the
-        spaces left out.
+        spaces left out. As an answer (without `prompt`) a value of short runs only does not count:
+        the 0 and the 12 of room 0.12 occur by chance.
         """
         runs = set(_RUNS.findall(value.casefold()))
+        if not prompt and all(len(run) < _TELLING for run in runs):
+            return False
         for text in self.before(index, prompt=prompt):
             runs -= _runs(text)
         return not runs

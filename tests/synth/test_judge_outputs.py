@@ -165,6 +165,14 @@ def test_small_values_have_to_be_read_under_their_own_name():
     assert problem("Insured: yes.", INSURED, result={"smoker": True}) is not None
 
 
+def test_a_value_is_not_put_together_from_figures_that_occur_by_chance():
+    room = OutputValue(label="room", type="text", value="0.12")
+    assert problem("The room is 0.12.", room, result={"id": "M12", "overdue": 0}) is not None
+    assert problem("The room is 0.12.", room, result={"room": "0.12"}) is None
+    report = OutputValue(label="file", type="text", value="report_2026.txt")
+    assert problem("The file is report_2026.txt.", report, result="txt report, 2026") is None
+
+
 def test_the_figures_of_the_system_prompt_are_no_answer():
     days = OutputValue(label="days", type="integer", value=30)
     assert problem("It is 30 days.", days) is not None
