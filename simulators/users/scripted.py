@@ -198,6 +198,8 @@ def _named(question: str, facts: Sequence[Fact]) -> list[Fact]:
 
 def _of_something_else(question: str, fact: Fact) -> bool:
     """Return whether `name` stands in "the name of the book", which is another fact."""
+    if " of " not in question.lower():
+        return False
     words = fact.label.split(" of ")[0].split()
     owner = re.search(
         rf"\b{re.escape(words[-1])} of (?:the|this|that|your|an?) (\w+)", question, re.I
@@ -248,6 +250,8 @@ def _wrong_fact(heard: str, facts: Sequence[Fact], clauses: Sequence[str]) -> Fa
 
 def _beside(heard: str, label: str) -> Iterator[str]:
     """Yield the values that are put right behind a label: `the size of the box is L`."""
+    if label.lower() not in heard.lower():
+        return  # compiling a pattern for each label takes longer than all the rest
     pattern = rf"\b{re.escape(label)}(?!\w)(?: is| as| to|:| =|,)? *(\"[^\"]+\"|[\w.@+:-]*[\w@])"
     for match in re.finditer(pattern, heard, re.I):
         value = match[1].strip('"')

@@ -282,8 +282,11 @@ def _alternatives(value: str, texts: Sequence[str]) -> set[str]:
     spoken = value.replace("_", " ").casefold()
     size = len(spoken.split())
     found: set[str] = set()
-    for text in texts:
-        for match in _CHOICE.finditer(text.casefold()):
+    for text in map(str.casefold, texts):
+        # Without these there is nothing to find, and the pattern takes a millisecond to say so.
+        if " or " not in text or spoken not in " ".join(text.split()):
+            continue
+        for match in _CHOICE.finditer(text):
             items = [item.split() for item in re.split(r", | or |,", match[0]) if item.strip()]
             # The question leads up to the first choice and may go on after the last one.
             choices = {" ".join(item) for item in items[1:]}

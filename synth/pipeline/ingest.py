@@ -13,21 +13,28 @@ from synth.core.canonical import canonical
 from synth.core.config import Config
 from synth.core.store import Workspace, insert, now
 from synth.core.types import Agent, Task
-from synth.run import Episode, Planned, read_agents, read_episodes, read_plan
+from synth.run import Episode, Planned, Run, read_agents, read_episodes, read_plan
 
 _OF_A_RUN = ("runs", "run_tools", "plans", "episodes", "steps", "verdicts")
 
 
-def ingest(workspace: Workspace, folder: Path, config: Config) -> None:
+def ingest(workspace: Workspace, folder: Path, config: Config, done: Run | None = None) -> None:
     """Replace what the registry knows of the run in `folder`.
+
+    Args:
+        workspace: has the registry.
+        folder: the run's files.
+        config: what made them.
+        done: the run as this process wrote it, so that its files need not be read again.
 
     Raises:
         StoreLocked: the registry stayed open elsewhere; the run's files are complete, and the
             same command enters them later.
     """
     run = folder.name
-    plan, agents = list(read_plan(folder)), list(read_agents(folder))
-    episodes = list(read_episodes(folder))
+    plan = done.plan if done else list(read_plan(folder))
+    agents = list(done.agents.values()) if done else list(read_agents(folder))
+    episodes = list(done.episodes.values()) if done else list(read_episodes(folder))
     with workspace.write() as con:
         for table in _OF_A_RUN:
             con.execute(f"DELETE FROM {table} WHERE run = ?", [run])

@@ -77,7 +77,7 @@ async def generate(
             run.write_report(report)
         store = Workspace(workspace)
         register(store, worlds)
-        ingest(store, folder, config)
+        ingest(store, folder, config, run)
     finally:
         for model in models:
             await model.close()
