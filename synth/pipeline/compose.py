@@ -10,11 +10,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from synth.agents import agents_for
 from synth.core.canonical import content_key
 from synth.core.config import Config
-from synth.core.errors import BadConfig, NotSuitable, ToolloomError
+from synth.core.errors import (
+    BadConfig,
+    BadInput,
+    DiskFull,
+    NotSuitable,
+    ServerFailed,
+    ToolloomError,
+)
 from synth.core.protocols import Environment, World
 from synth.core.seeds import rng, seed
 from synth.core.types import Agent, Blueprint, Task, TaskKind, ToolSpec
@@ -60,7 +68,14 @@ class Composer:
             world, agent, kind = self._draw(draw)
             if on_try:
                 on_try()
-            task, reason = await self._candidate(world, agent, kind, draw)
+            try:
+                task, reason = await self._candidate(world, agent, kind, draw)
+            except (BadInput, DiskFull):
+                raise
+            except ToolloomError as error:  # a server that dies costs one candidate, not the run
+                await self._drop(world.name)
+                outcome = error.outcome if isinstance(error, ServerFailed) else "error"
+                task, reason = None, f"environment:{outcome}"
             if task is None:
                 rejected[reason] += 1
                 continue
@@ -97,9 +112,15 @@ class Composer:
 
     async def close(self) -> None:
         """Give the gate's environments back."""
-        for environment in self._environments.values():
-            await environment.close()
-        self._environments.clear()
+        for name in tuple(self._environments):
+            await self._drop(name)
+
+    async def _drop(self, world: str) -> None:
+        """Give the gate's environment of a world back; the next candidate gets a new one."""
+        environment = self._environments.pop(world, None)
+        if environment is not None:
+            with suppress(ToolloomError):  # the reason was already counted
+                await environment.close()
 
     def _draw(self, draw: random.Random) -> tuple[World, Agent, TaskKind]:
         share = self.config.generate.live_share
