@@ -12,12 +12,10 @@ import argparse
 import asyncio
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from statistics import median
 
 import apsw
@@ -27,12 +25,9 @@ from simulators.sql.environment import SqlEnvironment
 from simulators.sql.load import applications, load_application
 from simulators.sql.world import SqlWorld
 from synth.core.canonical import content_key
-from synth.core.config import load_config
 from synth.core.errors import NotSuitable
 from synth.core.seeds import rng
 from synth.core.types import Blueprint, Effect, TaskKind
-from synth.pipeline.generate import Goal
-from synth.pipeline.job import generate
 
 Row = tuple[str, str, str]
 """What, its figure, what it is to be compared with."""
@@ -101,22 +96,10 @@ def _replayed(
 
 
 def generation_rows() -> Iterator[Row]:
-    """Yield accepted offline trajectories per second of one core, gate plays included."""
-    rates, calls = [], 0.0
-    for seed in range(3):
-        with tempfile.TemporaryDirectory() as folder:
-            config = load_config(None, [f"seed={seed}"])
-            start = time.process_time()
-            report = asyncio.run(
-                generate(config, Path(folder) / "run", Path(folder), Goal(accept=300))
-            )
-            rates.append(report["accepted"] / (time.process_time() - start))
-            calls = report["accepted_shape"]["calls"]["mean"]
-    yield (
-        f"accepted trajectories a core and second ({calls} calls each)",
-        f"{median(rates):.0f}",
-        "files and registry written",
-    )
+    """Yield accepted offline trajectories per second of one core, and what they cost by stage."""
+    from bench_generation import rows
+
+    yield from rows()
 
 
 def command_rows() -> Iterator[Row]:
