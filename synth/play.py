@@ -8,13 +8,13 @@ user) ends the episode with a fault and never becomes a verdict.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 import orjson
 
 from synth.core import voices
 from synth.core.canonical import content_key
+from synth.core.config import Limits
 from synth.core.errors import ModelFailed, ToolloomError
 from synth.core.protocols import AgentPlayer, AgentView, Environment, Turn, UserPlayer, UserView
 from synth.core.types import (
@@ -33,20 +33,10 @@ from synth.core.types import (
     Usage,
 )
 
+__all__ = ["Limits", "Stage", "play"]
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one episode may use.
-
-    Attributes:
-        turns: messages of the agent, those with calls included.
-        calls: tool calls; a turn that asks for more than are left ends the episode unexecuted.
-        seconds: wall-clock deadline of the whole episode; None is no deadline.
-    """
-
-    turns: int = 40
-    calls: int = 60
-    seconds: float | None = 600.0
+DIFF_S = 5.0
+"""Seconds that the environment of a broken episode has to say what changed."""
 
 
 class Stage(TypedDict):
@@ -79,15 +69,14 @@ async def play(**stage: Unpack[Stage]) -> Trajectory:
             stop = await run.converse()
             return run.trajectory(stop, await run.final_diff())
     except TimeoutError as error:
-        return run.failed(
-            Fault.INFRASTRUCTURE, str(error) or f"no end in {stage['limits'].seconds} s"
-        )
+        why = str(error) or f"no end in {stage['limits'].seconds} s"
+        return await run.failed(Fault.INFRASTRUCTURE, why)
     except ModelFailed as error:
-        return run.failed(Fault.INFRASTRUCTURE, str(error))
+        return await run.failed(Fault.INFRASTRUCTURE, str(error))
     except ToolloomError as error:
-        return run.failed(run.acting, str(error))
+        return await run.failed(run.acting, str(error))
     except Exception as error:  # the one boundary where a bug in a player or world becomes data
-        return run.failed(run.acting, f"{type(error).__name__}: {error}")
+        return await run.failed(run.acting, f"{type(error).__name__}: {error}")
 
 
 class _Run:
@@ -104,8 +93,8 @@ class _Run:
         self.usage: dict[str, Usage] = {}
         self.acting = Fault.ENVIRONMENT
         """Who is to blame if something is raised now."""
-        self._diff: Diff | None = None
-        """The current net change, where it is known."""
+        self._diff: Diff | None = ()
+        """The current net change, where it is known: none before the first call."""
 
     async def converse(self) -> StopReason:
         """Reset the environment, then alternate until somebody ends it."""
@@ -192,9 +181,19 @@ class _Run:
             spent = self.usage.get(role)
             self.usage[role] = turn.usage if spent is None else spent + turn.usage
 
-    def failed(self, fault: Fault, error: str) -> Trajectory:
-        """Return what there is of an episode that somebody broke."""
-        return self.trajectory(StopReason.ERROR, self._diff or (), fault, error)
+    async def failed(self, fault: Fault, error: str) -> Trajectory:
+        """Return what there is of an episode that somebody broke; says so if no one knows its end.
+
+        Args:
+            fault: who broke it.
+            error: one line.
+        """
+        try:
+            async with asyncio.timeout(DIFF_S):
+                diff = await self.environment.diff() if self._diff is None else self._diff
+        except Exception:  # the environment is broken: its first error is the one that matters
+            diff, error = (), f"{error}; the final state is unknown"
+        return self.trajectory(StopReason.ERROR, diff, fault, error)
 
     def trajectory(
         self, stop: StopReason, diff: Diff, fault: Fault | None = None, error: str | None = None

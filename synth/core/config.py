@@ -63,10 +63,11 @@ class Limits(Frozen):
     """Bounds of one episode."""
 
     turns: int = Field(default=24, ge=1)
-    """Assistant messages."""
+    """Messages of the agent, those with calls included."""
     calls: int = Field(default=32, ge=1)
-    seconds: float = Field(default=300.0, gt=0)
-    """Wall clock of an episode with models or live servers."""
+    """A turn that asks for more than are left ends the episode unexecuted."""
+    seconds: float | None = Field(default=300.0, gt=0)
+    """Wall clock of an episode; None (in code only) is no deadline."""
 
 
 class Generate(Frozen):

@@ -16,10 +16,9 @@ from typing import Any
 from synth.core.config import Config
 from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
 from synth.core.seeds import rng
-from synth.core.types import Agent, Fault, ToolSpec, Verdict
-from synth.judge import judge
+from synth.core.types import Agent, Fault, Verdict
+from synth.episode import play_and_judge
 from synth.pipeline.compose import Composer
-from synth.play import Limits, play
 from synth.reference import ErrorRates, ReferenceAgent
 from synth.run import Episode, Planned, Run
 
@@ -183,28 +182,28 @@ class Generation:
         done = self.run.episodes.get(planned.episode)
         if done is not None:
             return done
-        environment = self._borrow(planned.world)
+        agent, environment = self.run.agents[planned.agent], self._borrow(planned.world)
         try:
-            episode = await play_and_judge(
-                planned,
-                self.run.agents[planned.agent],
-                environment,
+            trajectory, verdict = await play_and_judge(
                 self.composer.tools[planned.world],
-                players=(self.make_agent, self.make_user),
-                limits=self._limits(),
+                task=planned.task,
+                agent=agent,
+                environment=environment,
+                agent_player=self.make_agent(planned, agent),
+                user_player=self.make_user(planned),
+                limits=self.config.generate.limits,
+                episode=planned.episode,
+                seed=planned.seed,
             )
         finally:
             self._idle[planned.world].append(environment)
+        episode = Episode(trajectory=trajectory, verdict=verdict)
         self._played.add(planned.episode)
-        if episode.trajectory.fault is Fault.INFRASTRUCTURE:
+        if trajectory.fault is Fault.INFRASTRUCTURE:
             self.run.episodes[planned.episode] = episode
         else:
             self.run.add_episode(episode)
         return episode
-
-    def _limits(self) -> Limits:
-        limits = self.config.generate.limits
-        return Limits(turns=limits.turns, calls=limits.calls, seconds=limits.seconds)
 
     def _borrow(self, world: str) -> Environment:
         idle = self._idle.setdefault(world, [])
@@ -222,31 +221,6 @@ class Generation:
             for environment in environments:
                 await environment.close()
         self._idle.clear()
-
-
-async def play_and_judge(
-    planned: Planned,
-    agent: Agent,
-    environment: Environment,
-    tools: Mapping[str, ToolSpec],
-    *,
-    players: tuple[MakeAgent, MakeUser],
-    limits: Limits,
-) -> Episode:
-    """Play one planned episode and judge it on a fresh replay of its calls."""
-    make_agent, make_user = players
-    trajectory = await play(
-        task=planned.task,
-        agent=agent,
-        environment=environment,
-        agent_player=make_agent(planned, agent),
-        user_player=make_user(planned),
-        limits=limits,
-        episode=planned.episode,
-        seed=planned.seed,
-    )
-    verdict = await judge(planned.task, agent, trajectory, environment, tools)
-    return Episode(trajectory=trajectory, verdict=verdict)
 
 
 def reference_player(rates: ErrorRates) -> MakeAgent:
