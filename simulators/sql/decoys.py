@@ -107,17 +107,13 @@ def _swaps(attempt: Attempt, found: Sequence[Binding]) -> Iterator[tuple[Binding
             continue
         table, column = entity.split(".")
         own = me is not None and me.table == table and me.row[column] == binding.value
-        rows = attempt.scene.select(f'SELECT * FROM "{table}" ORDER BY id', {})
-        rows = rows if own else owned(attempt.scene, table, attempt.user)
-        values = [row[column] for row in rows if row[column] not in used]
+        mine = [] if own else owned(attempt.scene, table, attempt.user)
+        values = [row[column] for row in mine if row[column] not in used]
         if not values:
-            values = [r[column] for r in _all(attempt, table) if r[column] not in used]
+            everything = attempt.scene.column(f'SELECT "{column}" FROM "{table}" ORDER BY id')
+            values = [value for value in everything if value not in used]
         for value in attempt.rng.sample(values, min(2, len(values))):
             yield binding, shaped(binding.parameter, value), own
-
-
-def _all(attempt: Attempt, table: str) -> list[dict[str, Scalar]]:
-    return attempt.scene.select(f'SELECT * FROM "{table}" ORDER BY id', {})
 
 
 def _replaced(value: Any, path: Sequence[str], new: Scalar) -> Any:
