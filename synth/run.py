@@ -1,6 +1,7 @@
 """A run folder: the files that are the truth about one generation run.
 
-    config.json          the resolved configuration and its fingerprint
+    config.json          the resolved configuration, the keys of the applications and prompts it was
+                         run with, and the fingerprint of all that
     plan.jsonl           every episode that shall exist, in order, with its whole task
     agents.jsonl         the agents the plan refers to
     episodes-0.jsonl     one finished episode a line: trajectory and verdict
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -24,7 +25,7 @@ from pydantic import ValidationError
 
 from synth.core import jsonl
 from synth.core.canonical import content_key
-from synth.core.config import Config, changes
+from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow, ToolloomError
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
 
@@ -66,16 +67,19 @@ class Run:
     Args:
         path: the folder; made if absent.
         config: the resolved configuration. An existing run must have the same fingerprint.
+        made_of: name -> content key of the applications and prompts it is run with.
 
     Raises:
-        BadInput: the run was made with another configuration; says which keys differ.
+        BadInput: the run was made with another configuration, or with other applications or
+            prompts; says which.
         ToolloomError: another process has the run open.
     """
 
-    def __init__(self, path: Path, config: Config) -> None:
-        self.path, self.config = path, config
-        self.fingerprint = config.fingerprint()
-        path.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self, path: Path, config: Config, made_of: Mapping[str, str] | None = None
+    ) -> None:
+        self.path, self.config, self.made_of = path, config, dict(made_of or {})
+        self.fingerprint = config.fingerprint(self.made_of)
         self._lock = _lock(path)
         try:
             self._check_config()
@@ -93,20 +97,20 @@ class Run:
 
     def _check_config(self) -> None:
         file = self.path / "config.json"
-        new = {"fingerprint": self.fingerprint, "config": self.config.model_dump(mode="json")}
+        new = {
+            "fingerprint": self.fingerprint,
+            "made_of": self.made_of,
+            "config": self.config.model_dump(mode="json"),
+        }
         if not file.exists():
             jsonl.write_atomic(file, orjson.dumps(new, option=orjson.OPT_INDENT_2))
             return
-        try:
-            old = orjson.loads(file.read_bytes())
-            same, old_config = old["fingerprint"] == self.fingerprint, dict(old["config"])
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise BadRow(f"not a run's configuration: {error!r}", where=str(file)) from error
-        if not same:
-            wanted = self.config.model_dump(mode="json")
-            differences = [d for d in changes(old_config, wanted) if d[:6] != "train."]
+        old = _settings(file)
+        if old["fingerprint"] != self.fingerprint:
+            found = self.config.differences(old["config"])
+            found += _changed(old["made_of"], self.made_of)
             raise BadInput(
-                "this run was started with another configuration: " + "; ".join(differences),
+                "this run was started with other settings: " + "; ".join(found),
                 where=str(self.path),
                 remedy="give the same settings, or another --run name",
             )
@@ -149,8 +153,22 @@ class Run:
         self.close()
 
 
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Say which of the things a run is made of are others now."""
+    names = sorted(before.keys() | now.keys())
+    return [
+        f"{name} {'is gone' if name not in now else 'changed' if name in before else 'is new'}"
+        for name in names
+        if before.get(name) != now.get(name)
+    ]
+
+
 def _lock(path: Path) -> int:
-    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise jsonl.storage_error(error, path) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -164,6 +182,16 @@ def _lock(path: Path) -> int:
     os.ftruncate(fd, 0)
     os.pwrite(fd, str(os.getpid()).encode(), 0)
     return fd
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    """Return what config.json says of a run: fingerprint, made_of, config."""
+    try:
+        found = orjson.loads(file.read_bytes())
+        shape = {"fingerprint": str, "made_of": dict, "config": dict}
+        return {name: kind(found[name]) for name, kind in shape.items()}
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise BadRow(f"not a run's configuration: {error!r}", where=str(file)) from error
 
 
 def read_plan(path: Path) -> Iterator[Planned]:
@@ -187,19 +215,14 @@ def read_episodes(path: Path) -> Iterator[Episode]:
 
 
 def _rows(path: Path, model: type[Row]) -> Iterator[Row]:
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return  # torn by a crash: it was never acknowledged
-            try:
-                yield model.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                place = ".".join(map(str, first["loc"]))
-                raise BadRow(
-                    f"{place}: {first['msg']}" if place else first["msg"],
-                    where=f"{path}:{number}",
-                    remedy="restore the file, or start another run",
-                ) from error
+    for number, line in jsonl.lines(path):
+        try:
+            yield model.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise BadRow(
+                f"{place}: {first['msg']}" if place else first["msg"],
+                where=f"{path}:{number}",
+                remedy="restore the file, or start another run",
+            ) from error

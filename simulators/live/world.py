@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from simulators.live.environment import LiveEnvironment
 from simulators.live.folder import Tree
 from simulators.live.host import HostPool, LiveServer
+from synth.core.canonical import content_key
 from synth.core.errors import BadInput, NotSuitable
 from synth.core.protocols import Edge
 from synth.core.types import (
@@ -109,6 +110,7 @@ class LiveWorld(ABC, Generic[D]):
                 where=f"live world {self.name!r}",
                 remedy=f"use {self.package}",
             )
+        self.key = content_key([spec.key for spec in self._specs] + [self.rules])
         self.server = server
         self.pool = HostPool(server, keep=keep)
 

@@ -34,6 +34,7 @@ class SqlWorld:
         self.engine = engine
         application = engine.application
         self.name, self.category = application.application, application.category
+        self.key = application.key
         self.handoff: str | None = application.handoff
         self.clock: str | None = application.clock
         self.stage = Stage(engine)

@@ -23,11 +23,12 @@ from synth.app._options import positive
 from synth.app._show import afterwards, bar, say, show
 from synth.core.config import Config
 from synth.core.store import Workspace
+from synth.pipeline.compose import made_of
 from synth.pipeline.export import export
 from synth.pipeline.generate import Goal, Progress
 from synth.pipeline.job import generate
 from synth.pipeline.record import record_export
-from synth.pipeline.worlds import LIVE, open_applications, open_live, register
+from synth.pipeline.worlds import LIVE, open_applications, open_live, open_worlds, register
 from tool_registry import browse
 from tool_registry.crawl import CrawlReport, crawl
 
@@ -171,15 +172,15 @@ def _register(workspace: Path) -> dict[str, Any]:
 def run_of(config: Config, workspace: Path) -> Path:
     """Return the run folder of these settings.
 
-    It is `demo`, unless that run was made with other ones: with another seed, or before real
-    servers could be reached.
+    It is `demo`, unless that run was made with other ones: with another seed or application, or
+    before real servers could be reached.
     """
     folder = workspace / "runs" / RUN
     try:
         made_with = orjson.loads((folder / "config.json").read_bytes())["fingerprint"]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return folder  # new, or damaged: the run itself says what is wrong with it
-    fingerprint = config.fingerprint()
+    fingerprint = config.fingerprint(made_of(open_worlds(config, workspace)))
     return folder if made_with == fingerprint else folder.with_name(f"{RUN}-{fingerprint[:6]}")
 
 

@@ -122,6 +122,28 @@ class Train(Frozen):
     rl: Rl = Rl()
 
 
+_HOW = {"base_url", "key_env", "timeout_s"}
+_DECIDES_NOTHING: dict[str, Any] = {
+    "train": True,
+    "generate": {"limits": {"seconds"}},
+    "models": {"user": _HOW, "agent": _HOW},
+}
+"""What the fingerprint leaves out: where a model is reached and how long is waited for it."""
+
+
+def _paths(tree: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys of what pydantic shall exclude."""
+    out = []
+    for key, below in tree.items():
+        if below is True:
+            out.append(key)
+        elif isinstance(below, set):
+            out += [f"{key}.{name}" for name in sorted(below)]
+        else:
+            out += [f"{key}.{path}" for path in _paths(below)]
+    return out
+
+
 class Config(Frozen):
     """The whole configuration."""
 
@@ -130,9 +152,25 @@ class Config(Frozen):
     models: Models = Models()
     train: Train = Train()
 
-    def fingerprint(self) -> str:
-        """Hash of everything that decides what a run contains."""
-        return content_key(self.model_dump(mode="json", include={"seed", "generate", "models"}))
+    def fingerprint(self, made_of: Mapping[str, str] | None = None) -> str:
+        """Hash of everything that decides what a run contains.
+
+        Args:
+            made_of: name -> content key of what is not in the configuration itself: the
+                applications and prompts.
+        """
+        decisive = self.model_dump(mode="json", exclude=_DECIDES_NOTHING)
+        return content_key([decisive, dict(made_of or {})])
+
+    def differences(self, other: Mapping[str, Any]) -> list[str]:
+        """Return `key: other -> this` for every difference that the fingerprint covers.
+
+        Args:
+            other: a configuration as `model_dump` gives it, perhaps of another version.
+        """
+        found = changes(other, self.model_dump(mode="json"))
+        ignored = tuple(f"{key}{end}" for key in _paths(_DECIDES_NOTHING) for end in ".:")
+        return [line for line in found if not line.startswith(ignored)]
 
 
 def load_config(path: Path | None = None, overrides: Iterable[str] = ()) -> Config:

@@ -92,11 +92,10 @@ class Appender:
         self.close()
 
 
-def read(path: Path) -> Iterator[Any]:
-    """Yield the rows of a file; a torn last line is left out, a missing file has no rows.
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield number and text of each line; a torn last one is left out: it was never acknowledged.
 
-    Raises:
-        BadRow: a line in the middle is not JSON; names file and line.
+    A missing file has no lines.
     """
     if not path.exists():
         return
@@ -104,10 +103,20 @@ def read(path: Path) -> Iterator[Any]:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
-            try:
-                yield orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise BadRow(f"not JSON: {error}", where=f"{path}:{number}") from error
+            yield number, line
+
+
+def read(path: Path) -> Iterator[Any]:
+    """Yield the rows of a file; a torn last line is left out, a missing file has no rows.
+
+    Raises:
+        BadRow: a line in the middle is not JSON; names file and line.
+    """
+    for number, line in lines(path):
+        try:
+            yield orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BadRow(f"not JSON: {error}", where=f"{path}:{number}") from error
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -74,6 +74,10 @@ class World(Protocol):
         """Return the name that tasks and rows refer to."""
 
     @property
+    def key(self) -> str:
+        """Return a content key of all that decides what episodes in it are like."""
+
+    @property
     def category(self) -> str:
         """Return the category of its tools."""
 

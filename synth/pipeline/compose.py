@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from synth.agents import agents_for
+from synth.agents import agent_prompt_hashes, agents_for
 from synth.core.canonical import content_key
 from synth.core.config import Config
 from synth.core.errors import (
@@ -34,6 +34,12 @@ ATTEMPTS = 400
 """Candidates for one place before the configuration is called impossible."""
 
 
+def made_of(worlds: Mapping[str, World]) -> dict[str, str]:
+    """Return the content keys of what a run is made of beside its configuration."""
+    keys = {f"world {name!r}": world.key for name, world in worlds.items()}
+    return keys | {f"prompt {name!r}": key for name, key in agent_prompt_hashes().items()}
+
+
 class Composer:
     """Makes planned episodes in order.
 
@@ -44,7 +50,7 @@ class Composer:
 
     def __init__(self, config: Config, worlds: Mapping[str, World]) -> None:
         self.config, self.worlds = config, dict(worlds)
-        self.fingerprint = config.fingerprint()
+        self.fingerprint = config.fingerprint(made_of(worlds))
         self.tools: dict[str, dict[str, ToolSpec]] = {
             name: {tool.name: tool for tool in world.tools()} for name, world in worlds.items()
         }

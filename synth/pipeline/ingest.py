@@ -10,51 +10,49 @@ import duckdb
 import orjson
 
 from synth.core.canonical import canonical
-from synth.core.config import Config
 from synth.core.store import Workspace, insert, now
-from synth.core.types import Agent, Task
-from synth.run import Episode, Planned, Run, read_agents, read_episodes, read_plan
+from synth.core.types import Agent, Fault, Task
+from synth.run import Episode, Planned, Run
 
 _OF_A_RUN = ("runs", "run_tools", "plans", "episodes", "steps", "verdicts")
 
 
-def ingest(workspace: Workspace, folder: Path, config: Config, done: Run | None = None) -> None:
-    """Replace what the registry knows of the run in `folder`.
+def ingest(workspace: Workspace, done: Run) -> None:
+    """Replace what the registry knows of a run by what is in its files.
 
     Args:
         workspace: has the registry.
-        folder: the run's files.
-        config: what made them.
-        done: the run as this process wrote it, so that its files need not be read again.
+        done: the run, as its files were read and written by this process; it may be closed.
 
     Raises:
         StoreLocked: the registry stayed open elsewhere; the run's files are complete, and the
             same command enters them later.
     """
-    run = folder.name
-    plan = done.plan if done else list(read_plan(folder))
-    agents = list(done.agents.values()) if done else list(read_agents(folder))
-    episodes = list(done.episodes.values()) if done else list(read_episodes(folder))
+    folder, run = done.path, done.path.name
+    plan = list({planned.episode: planned for planned in done.plan}.values())
+    # What the infrastructure broke is in no file: it is played again.
+    played = done.episodes.values()
+    episodes = [e for e in played if e.trajectory.fault is not Fault.INFRASTRUCTURE]
     with workspace.write() as con:
         for table in _OF_A_RUN:
             con.execute(f"DELETE FROM {table} WHERE run = ?", [run])
-        insert(con, "runs", [_run_row(run, folder, config)])
+        insert(con, "runs", [_run_row(done)])
         insert(con, "run_tools", _tool_rows(run, folder))
         insert(con, "plans", (_plan_row(run, planned) for planned in plan))
-        _agents(con, agents)
+        _agents(con, list(done.agents.values()))
         _tasks(con, {planned.task.key: planned.task for planned in plan})
         insert(con, "episodes", (_episode_row(run, episode) for episode in episodes))
         insert(con, "steps", (row for episode in episodes for row in _step_rows(run, episode)))
         insert(con, "verdicts", (_verdict_row(run, episode) for episode in episodes))
 
 
-def _run_row(run: str, folder: Path, config: Config) -> dict[str, Any]:
-    report = folder / "report.json"
+def _run_row(run: Run) -> dict[str, Any]:
+    report = run.path / "report.json"
     return {
-        "run": run,
-        "path": str(folder),
-        "fingerprint": config.fingerprint(),
-        "config": config.model_dump_json(),
+        "run": run.path.name,
+        "path": str(run.path),
+        "fingerprint": run.fingerprint,
+        "config": run.config.model_dump_json(),
         "report": report.read_text(encoding="utf-8") if report.exists() else None,
         "ingested_at": now(),
     }

@@ -17,6 +17,7 @@ from synth.core.protocols import LLM, AgentPlayer, Sampler, UserPlayer, World
 from synth.core.seeds import rng
 from synth.core.store import Workspace
 from synth.core.types import Agent
+from synth.pipeline.compose import made_of
 from synth.pipeline.generate import (
     Generation,
     Goal,
@@ -62,7 +63,7 @@ async def generate(
     models: list[Any] = []
     try:
         players = (_agent_player(config, models), _user_player(config, models))
-        with Run(folder, config) as run:
+        with Run(folder, config, made_of(worlds)) as run:
             _write_tools(folder, worlds)
             generation = Generation(
                 config,
@@ -77,7 +78,7 @@ async def generate(
             run.write_report(report)
         store = Workspace(workspace)
         register(store, worlds)
-        ingest(store, folder, config, run)
+        ingest(store, run)
     finally:
         for model in models:
             await model.close()

@@ -51,6 +51,47 @@ def test_the_fingerprint_follows_content_and_ignores_the_trainer():
     assert load_config(None, ["seed=1"]).fingerprint() != base.fingerprint()
 
 
+@pytest.mark.parametrize(
+    "override",
+    [
+        "models.agent.base_url='http://localhost:1/v1'",
+        "models.agent.key_env=OTHER_KEY",
+        "models.agent.timeout_s=5",
+        "generate.limits.seconds=9",
+        "train.model=tiny",
+    ],
+)
+def test_where_a_model_is_reached_and_how_long_is_waited_decides_nothing(override):
+    base = load_config(None, ["models.agent.model=m", "models.user.model=u"])
+    other = load_config(None, ["models.agent.model=m", "models.user.model=u", override])
+    assert other.fingerprint() == base.fingerprint()
+    assert other.differences(base.model_dump(mode="json")) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("models.agent.temperature=0.9", "models.agent.temperature: 0.6 -> 0.9"),
+        ("generate.limits.turns=9", "generate.limits.turns: 24 -> 9"),
+        ("models.user.model=x", "models.user: None -> "),
+    ],
+)
+def test_what_decides_changes_the_fingerprint_and_is_named(override, says):
+    base = load_config(None, ["models.agent.model=m"])
+    other = load_config(None, ["models.agent.model=m", override])
+    assert other.fingerprint() != base.fingerprint()
+    (line,) = other.differences(base.model_dump(mode="json"))
+    assert line.startswith(says)
+
+
+def test_the_fingerprint_covers_the_content_of_the_applications():
+    config = load_config()
+    assert (
+        len({config.fingerprint(), config.fingerprint({"a": "1"}), config.fingerprint({"a": "2"})})
+        == 3
+    )
+
+
 def test_changes_are_listed_by_dotted_key():
     a, b = load_config().model_dump(), load_config(None, ["generate.agents=7"]).model_dump()
     assert changes(a, b) == ["generate.agents: 30 -> 7"]

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.resources import files
 
 import pytest
 
 from synth.core.config import load_config
 from synth.core.errors import BadInput, BadRow, ToolloomError
+from synth.core.store import Workspace
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
 from synth.run import Run, read_episodes, read_plan
@@ -125,6 +127,49 @@ def test_other_settings_are_refused_with_what_differs(tmp_path):
     with pytest.raises(BadInput, match=r"generate\.agents: 4 -> 5") as caught:
         make(tmp_path, settings=[*SETTINGS[:1], "generate.agents=5", SETTINGS[2]])
     assert caught.value.exit_code == 2
+
+
+def test_a_changed_application_is_refused_by_name(tmp_path):
+    def edition(policy):
+        source = files("simulators.applications").joinpath("clinic.yaml").read_text("utf-8")
+        path = tmp_path / "clinic.yaml"
+        path.write_text(source.replace("policy: |\n", f"policy: |\n  {policy}\n", 1), "utf-8")
+        return [f"generate.applications=['{path}']", *SETTINGS[1:]]
+
+    make(tmp_path, Goal(episodes=2), edition("Be kind."))
+    make(tmp_path, Goal(episodes=3), edition("Be kind."))
+    with pytest.raises(BadInput, match="world 'clinic' changed"):
+        make(tmp_path, Goal(episodes=4), edition("Be brief."))
+    assert len(list(read_episodes(tmp_path / "runs" / "r"))) == 3
+
+
+def test_another_set_of_applications_or_prompts_is_refused_by_name(tmp_path):
+    config = load_config(None, SETTINGS)
+    Run(tmp_path, config, {"world 'a'": "1", "prompt 'p'": "1"}).close()
+    with pytest.raises(BadInput, match="prompt 'p' is gone; world 'a' changed; world 'b' is new"):
+        Run(tmp_path, config, {"world 'a'": "2", "world 'b'": "1"})
+
+
+def test_of_an_episode_that_is_in_the_files_twice_the_last_line_counts(tmp_path):
+    make(tmp_path, Goal(episodes=3))
+    path = tmp_path / "runs" / "r" / "episodes-0.jsonl"
+    row = json.loads(path.read_bytes().splitlines()[0])
+    row["verdict"] |= {"passed": False, "reason": "judged again"}
+    with path.open("ab") as file:
+        file.write(json.dumps(row).encode() + b"\n")
+    report = make(tmp_path, Goal(episodes=3))
+    assert report["episodes"] == 3
+    assert report["rejected_by_reason"]["judged again"] == 1
+    with Workspace(tmp_path).read() as con:
+        rows = con.execute("SELECT episode, reason FROM verdicts").fetchall()
+    assert len(rows) == 3
+    assert (row["verdict"]["episode"], "judged again") in rows
+
+
+def test_a_run_folder_that_cannot_be_made_is_named_without_a_traceback(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ToolloomError, match=r"file/r: Not a directory"):
+        Run(tmp_path / "file" / "r", load_config())
 
 
 def test_a_damaged_row_in_the_middle_is_named_and_nothing_is_changed(tmp_path):
