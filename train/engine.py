@@ -129,10 +129,10 @@ class TorchEngine:
         self,
         loaded: Loaded,
         *,
-        places: int = 1536,
+        places: int = 2_048,
         share: bool = True,
         weight_decay: float = 0.0,
-        cache_tokens: int = 16_384,
+        cache_tokens: int = 8_192,
         recompute: float = 0.0,
     ) -> None:
         self.loaded = loaded
@@ -178,6 +178,7 @@ class TorchEngine:
     ) -> Passed:
         """See `Engine.forward_backward`."""
         started = time.perf_counter()
+        self._generator.forget()  # sampling is over for now: its memory is needed here
         self.model.train()  # recomputing is for training only; none of these models has dropout
         passed = self._pass(rows, loss, temperature)
         self.model.eval()
