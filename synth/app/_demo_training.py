@@ -6,12 +6,20 @@ Everything is sized by what this machine turned out to compute, and the figures 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from synth.app._learning import Desk, as_data, open_model, open_model_or_tiny, sample_cases
+from synth.app._learning import (
+    EVAL_KINDS,
+    Desk,
+    as_data,
+    open_model,
+    open_model_or_tiny,
+    sample_cases,
+)
 from synth.app._show import afterwards, bar, interruptible
 from synth.core.config import Config
 from synth.core.protocols import World
@@ -19,15 +27,21 @@ from synth.core.store import Workspace, now
 from synth.core.types import TaskKind
 from synth.pipeline.record import Training, record_evaluation, record_training
 from synth.pipeline.worlds import open_applications
-from train.data import Conversation, prepare, read_conversations
+from train.data import Conversation, Prepared, agent_of, prepare, read_conversations
 from train.evaluate import Case, Evaluation, evaluate
 from train.rl import EpisodeRollouts, RlConfig, train_rl
 from train.sft import SftConfig, train_sft
 
 CASES = 24
-EVAL_SECONDS = 45.0
+"""Episodes of the evaluation, all played at once: one wave."""
+SFT_TOKENS = 12_000
+"""Most tokens of fine-tuning, and `SFT_SECONDS` at the speed that was measured, if that is less."""
+SFT_SECONDS = 110.0
 RL_SECONDS = 60.0
-SFT_TOKENS = 16_000
+AGENTS = 3
+"""Agents of each application whose rows are learned from: rows of one agent share its prompt."""
+LONGEST = 1_600
+"""Longer rows are left out: this is a demonstration, not a model."""
 
 
 class Stages(Protocol):
@@ -46,7 +60,7 @@ def train_and_measure(
         `model`, `sft`, `eval`, `rl` as plain data.
     """
     dataset = read_conversations(run / "dataset" / "train.jsonl")
-    rows = [row for row in dataset if row.application != held_out]
+    rows = [row for row in dataset if row.application != held_out and row.kind in EVAL_KINDS]
     texts = [str(m["content"]) for row in rows for m in row.messages if m.get("content")]
     with clock.stage("model"):
         opener = open_model if offline else open_model_or_tiny
@@ -57,12 +71,12 @@ def train_and_measure(
     worlds = open_applications([held_out])
     cases = sample_cases(config, worlds, CASES)
     with clock.stage("evaluate before"):
-        before = _evaluate(desk, cases, EVAL_SECONDS)
+        before = _evaluate(desk, cases)
     started_at = now()
     with clock.stage("sft"):
         sft = _sft(desk, rows, config, folder.with_name(f"{folder.name}-sft"))
     with clock.stage("evaluate after"):
-        after = _evaluate(desk, cases[: before.n + before.unscored], None)
+        after = _evaluate(desk, cases)
     with afterwards():
         store = Workspace(workspace)
         record_training(store, _training(desk.name, sft, run, config, started_at))
@@ -105,7 +119,7 @@ def _fetched(workspace: Path) -> bool:
     return any((workspace / "cache" / "models").glob("*.gguf"))
 
 
-def _evaluate(desk: Desk, cases: Sequence[Case], seconds: float | None) -> Evaluation:
+def _evaluate(desk: Desk, cases: Sequence[Case]) -> Evaluation:
     with bar("evaluate") as shown:
         return asyncio.run(
             evaluate(
@@ -113,15 +127,16 @@ def _evaluate(desk: Desk, cases: Sequence[Case], seconds: float | None) -> Evalu
                 cases,
                 desk.table,
                 sampling=desk.sampling,
-                seconds=seconds,
                 progress=lambda done, total, _: shown.update(done, total),
             )
         )
 
 
 def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> dict[str, Any]:
-    prepared = prepare(rows, desk.renderer)
-    settings = SftConfig(budget=SFT_TOKENS, lr=config.train.sft.lr, seed=config.seed)
+    prepared = prepare(_few_agents(rows), desk.renderer, longest=LONGEST)
+    speed = _speed(desk, prepared)
+    budget = min(SFT_TOKENS, int(speed * SFT_SECONDS))
+    settings = SftConfig(budget=budget, lr=config.train.sft.lr, seed=config.seed, epochs=1)
     with interruptible() as stop, bar("sft") as shown:
         result = train_sft(
             desk.engine,
@@ -137,8 +152,30 @@ def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> 
         "tokens_per_s": result.tokens_per_s,
         "steps": result.steps,
         "tokens": result.tokens,
+        "places": result.places,
+        "sized_for": f"{speed:.0f} tokens/s measured, at most {SFT_SECONDS:.0f} s",
         "checkpoint": str(result.checkpoint),
     }
+
+
+def _few_agents(rows: Sequence[Conversation]) -> list[Conversation]:
+    """Return the rows of a few agents with short prompts and many rows, in their order."""
+    of_agent: dict[tuple[str, str], list[Conversation]] = {}
+    for row in rows:
+        of_agent.setdefault((row.application, agent_of(row.messages, row.tools)), []).append(row)
+    ranked = sorted(of_agent, key=lambda agent: (len(agent[1]) / len(of_agent[agent]), agent))
+    chosen: set[tuple[str, str]] = set()
+    for application in {row.application for row in rows}:
+        chosen |= set([agent for agent in ranked if agent[0] == application][:AGENTS])
+    return [row for agent in ranked if agent in chosen for row in of_agent[agent]]
+
+
+def _speed(desk: Desk, prepared: Prepared) -> float:
+    """Measure tokens of training a second: a backward pass costs twice a forward pass."""
+    rows = prepared.rows[:2]
+    start = time.perf_counter()
+    desk.engine.forward(rows)
+    return sum(len(row.ids) for row in rows) / (time.perf_counter() - start) / 3
 
 
 def _rl(desk: Desk, config: Config, folder: Path, worlds: dict[str, World]) -> dict[str, Any]:
@@ -157,7 +194,9 @@ def _rl(desk: Desk, config: Config, folder: Path, worlds: dict[str, World]) -> d
                 progress=lambda step, total, m: shown.update(step, total, f"reward {m['reward']}"),
             )
         )
+    checkpoint = desk.engine.save_weights(folder / "final")
     return {
+        "checkpoint": str(checkpoint),
         "reward_first": result.reward_first,
         "reward_last": result.reward_last,
         "iterations": result.iterations,

@@ -60,11 +60,11 @@ def open_model_or_tiny(name: str, workspace: Path, texts: list[str]) -> tuple[Lo
 class Desk:
     """A model at work: engine, renderer, and where it plays."""
 
-    def __init__(self, loaded: Loaded, name: str, *, max_tokens: int = 120) -> None:
+    def __init__(self, loaded: Loaded, name: str, *, max_tokens: int = 96) -> None:
         self.name = name
         self.engine = TorchEngine(loaded)
         self.renderer = Renderer(loaded.tokenizer, get_format("hermes"))
-        self.table = Table(self.renderer, name=name)
+        self.table = Table(self.renderer, name=name, width=24)
         self.sampling = Sampling((self.renderer.stop_id,), max_tokens, 0.0)
 
 
@@ -73,11 +73,13 @@ def sample_cases(
 ) -> list[Case]:
     """Return `count` admitted tasks of `worlds`, the same for the same configuration.
 
-    The toolsets are small and the seed differs from that of generation, so that prompts are short
-    and no task was in a dataset.
+    The seed differs from that of generation, so that no task was in a dataset; toolsets are small
+    and agents few, so that prompts are short and computed once.
     """
     mix = {kind: config.generate.mix.get(kind, 0.0) for kind in kinds}
-    settings = config.generate.model_copy(update={"mix": mix, "tools": (4, 7), "live_share": 0.0})
+    settings = config.generate.model_copy(
+        update={"mix": mix, "tools": (4, 7), "agents": 2, "live_share": 0.0}
+    )
     held_out = config.model_copy(update={"generate": settings, "seed": config.seed + 1_000_003})
 
     async def draw() -> list[Case]:
