@@ -20,8 +20,9 @@ from statistics import median
 from typing import Any
 
 from simulators.sql import images
+from synth import episode
 from synth.core.config import load_config
-from synth.pipeline import compose, generate, job
+from synth.pipeline import compose, job
 from synth.pipeline.generate import Goal
 from synth.run import Run
 
@@ -32,8 +33,8 @@ STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
     "seed": ((images.Images, "seeded"),),
     "sample": ((compose, "sample_task"),),
     "gate": ((compose, "admit"),),
-    "play": ((generate, "play"),),
-    "judge": ((generate, "judge"),),
+    "play": ((episode, "play"),),
+    "judge": ((episode, "judge"),),
     "write": (
         (Run, "add_plan"), (Run, "add_episode"), (Run, "close"), (job, "run_report"),
         (job, "register"), (job, "ingest"),
