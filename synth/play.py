@@ -109,7 +109,9 @@ class _Run:
         if last_act:
             return StopReason.USER_DONE
         for _ in range(limits.turns):
-            message = await self._agent(view)
+            message, cut_off = await self._agent(view)
+            if cut_off:
+                return StopReason.CUT_OFF
             if message.tool_calls:
                 if len(self.steps) + len(message.tool_calls) > limits.calls:
                     return StopReason.MAX_CALLS
@@ -126,7 +128,8 @@ class _Run:
                     return StopReason.USER_DONE
         return StopReason.MAX_TURNS
 
-    async def _agent(self, view: AgentView) -> Message:
+    async def _agent(self, view: AgentView) -> tuple[Message, bool]:
+        """Take the agent's turn; return the message, and whether it was cut off."""
         self.acting = Fault.AGENT
         turn = await self.stage["agent_player"].turn(view)
         message = turn.message
@@ -136,7 +139,7 @@ class _Run:
             plain = not (message.tool_calls or message.reasoning)
             heard = message if plain else Message(role="assistant", content=message.content)
             self.said.append(heard)
-        return message
+        return message, turn.cut_off
 
     async def _user(self) -> bool:
         """Take the user's turn; return whether they want to end."""

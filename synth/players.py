@@ -13,7 +13,8 @@ class ModelAgent:
     """Plays the agent of an episode by asking a model for each message.
 
     What the model replies is recorded as it came: a refusal, a cut-off text or a call of a tool
-    that does not exist are outcomes of the episode, not errors.
+    that does not exist are outcomes of the episode, not errors. There is no prompt of its own: the
+    system prompt is the agent's, and stands in every row.
 
     Args:
         llm: the model.
@@ -22,7 +23,7 @@ class ModelAgent:
 
     def __init__(self, llm: LLM, sampler: Sampler | None = None) -> None:
         self._llm, self._sampler = llm, sampler or Sampler()
-        self.who = f"model:{llm.name}"
+        self.who = f"model:{llm.name} ({self._sampler})"
         self._tools: tuple[Sequence[ToolSpec], list[dict[str, Any]]] | None = None
         self._sent: list[Mapping[str, Any]] = []
 
@@ -37,7 +38,8 @@ class ModelAgent:
             self._tools = (view.tools, [tool.openai() for tool in view.tools])
         request = ChatRequest(list(self._sent), self._tools[1], self._sampler)
         reply = await self._llm.complete(request)
-        return Turn(_unique_ids(reply.message, view.messages), usage=reply.usage)
+        message = _unique_ids(reply.message, view.messages)
+        return Turn(message, usage=reply.usage, cut_off=reply.finish == "length")
 
 
 def _unique_ids(message: Message, earlier: Sequence[Message]) -> Message:

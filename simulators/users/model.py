@@ -49,7 +49,8 @@ class ModelUser:
 
     def __init__(self, llm: LLM, sampler: Sampler | None = None) -> None:
         self._llm, self._sampler = llm, sampler or Sampler(temperature=0.8, max_tokens=300)
-        self.who = f"model:{llm.name}@user/{prompts(_PROMPTS).hash('user')}"
+        prompt = f"user/{prompts(_PROMPTS).hash('user')}"
+        self.who = f"model:{llm.name}@{prompt} ({self._sampler})"
 
     async def turn(self, view: UserView) -> Turn:
         """Return the model's next message.
@@ -65,7 +66,8 @@ class ModelUser:
             reply = await self._llm.complete(ChatRequest(messages, (), self._sampler))
             spent = reply.usage if spent is None else spent + reply.usage
             text, done = _read(reply.message.content or "")
-            problem = _problem(text, done, view)
+            cut_off = reply.finish == "length"
+            problem = "was cut off" if cut_off else _problem(text, done, view)
             if not problem:
                 said = text or "Thank you, goodbye."
                 return Turn(Message(role="user", content=said), done=done, usage=spent)

@@ -150,6 +150,8 @@ class Turn:
     message: Message
     done: bool = False
     usage: Usage | None = None
+    cut_off: bool = False
+    """The limit of tokens ended it: it is recorded, and neither delivered nor acted on."""
 
 
 class AgentPlayer(Protocol):
@@ -181,6 +183,14 @@ class Sampler:
     top_p: float = 1.0
     max_tokens: int = 1024
     seed: int | None = None
+
+    def __str__(self) -> str:
+        """Return it as rows name it: `temperature=0.6, top_p=1, max_tokens=1024`."""
+        named = {"temperature": self.temperature, "top_p": self.top_p}
+        named |= {"max_tokens": self.max_tokens} | (
+            {} if self.seed is None else {"seed": self.seed}
+        )
+        return ", ".join(f"{name}={value:g}" for name, value in named.items())
 
 
 @dataclass(frozen=True, slots=True)

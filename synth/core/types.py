@@ -56,6 +56,8 @@ class StopReason(StrEnum):
     """The agent used up its tool calls."""
     AGENT_INVALID = "agent_invalid"
     """The agent's message could not be used (neither text nor a call)."""
+    CUT_OFF = "cut_off"
+    """The agent's message ended at the limit of tokens: nothing in it is said or done."""
     ERROR = "error"
     """Something other than the agent failed; see `Trajectory.error` and `fault`."""
 
@@ -318,7 +320,7 @@ class Trajectory(Frozen):
     diff: Diff
     stop: StopReason
     players: dict[str, str]
-    """Role -> who played it: `reference/1`, `scripted/1`, `model:openai:NAME`."""
+    """Role -> who played it: `reference/1`, `scripted/1`, `model:NAME` with prompt and sampler."""
     fault: Fault | None = None
     error: str | None = None
     usage: dict[str, Usage] = {}

@@ -27,11 +27,11 @@ def _problems(trajectory: Trajectory, agent: Agent) -> Iterator[tuple[str, str]]
     messages = trajectory.messages
     if not messages or messages[0].role != "system" or messages[0].content != agent.system:
         yield "system", "the first message is not the agent's system prompt"
+    if trajectory.stop is not StopReason.USER_DONE:  # first: a call it left open is no news
+        yield str(trajectory.stop), f"the episode stopped with {str(trajectory.stop)!r}"
     yield from _roles(messages)
     yield from _calls(messages, trajectory.steps)
-    if trajectory.stop is not StopReason.USER_DONE:
-        yield str(trajectory.stop), f"the episode stopped with {str(trajectory.stop)!r}"
-    elif messages[-1].role not in ("user", "assistant") or messages[-1].tool_calls:
+    if messages[-1].role not in ("user", "assistant") or messages[-1].tool_calls:
         yield "end", f"the last message is by {messages[-1].role!r} or asks for a call"
     yield from _states(trajectory)
 

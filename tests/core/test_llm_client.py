@@ -80,6 +80,14 @@ def test_the_request_carries_the_sampler_and_the_reply_its_usage(server):
     assert server.seen[0]["seed"] == 11
 
 
+def test_a_model_that_thinks_until_its_tokens_are_used_up_has_replied(server):
+    message = {"content": "", "reasoning_content": "Let me see"}
+    server.script = [(200, {"choices": [{"finish_reason": "length", "message": message}]})]
+    reply = ask(server)
+    assert (reply.finish, reply.message.reasoning) == ("length", "Let me see")
+    assert len(server.seen) == 1
+
+
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
 def test_a_passing_fault_is_retried(server, status):
     server.script = [(status, {"error": {"message": "later"}}), (200, GOOD)]

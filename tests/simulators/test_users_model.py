@@ -1,14 +1,15 @@
 """A user played by a model: what it is shown, and which replies never reach the agent."""
 
 import asyncio
+import re
 
 import pytest
 
 from simulators.users.model import STOP, TRIES, ModelUser
 from synth.core.errors import ModelFailed, ToolloomError
 from synth.core.llm.scripted import ScriptedLLM
-from synth.core.protocols import Sampler, UserView
-from synth.core.types import Fact, Message, Persona
+from synth.core.protocols import Reply, Sampler, UserView
+from synth.core.types import Fact, Message, Persona, Usage
 
 PERSONA = Persona(name="Ann Lee", voice="terse", traits=("is at work",))
 FACTS = (
@@ -85,6 +86,14 @@ def test_what_no_user_says_is_asked_for_again_and_then_the_users_fault(reply, wh
     assert not isinstance(failed.value, ModelFailed)
 
 
+def test_a_reply_that_was_cut_off_is_asked_for_again():
+    half = Reply(Message(role="assistant", content="I want a"), "length", "m", Usage())
+    llm = ScriptedLLM([half, "I want a book."])
+    assert turn(llm).message.content == "I want a book."
+    with pytest.raises(ToolloomError, match="was cut off"):
+        turn(ScriptedLLM([half] * TRIES))
+
+
 @pytest.mark.parametrize(
     "reply",
     [
@@ -105,4 +114,7 @@ def test_a_failing_endpoint_is_not_the_users_fault():
 
 
 def test_the_prompt_version_is_on_record():
-    assert ModelUser(ScriptedLLM([], name="m")).who.startswith("model:m@user/")
+    who = ModelUser(ScriptedLLM([], name="m"), Sampler(0.5, 0.9, 64)).who
+    assert re.fullmatch(
+        r"model:m@user/[0-9a-f]+ \(temperature=0\.5, top_p=0\.9, max_tokens=64\)", who
+    )

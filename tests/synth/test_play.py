@@ -9,7 +9,7 @@ from simulators.users.scripted import ScriptedUser
 from synth.core.canonical import content_key
 from synth.core.errors import ModelFailed, ServerFailed, ToolloomError
 from synth.core.llm.scripted import ScriptedLLM
-from synth.core.protocols import Sampler, Turn
+from synth.core.protocols import Reply, Sampler, Turn
 from synth.core.seeds import rng
 from synth.core.types import Effect, Fault, Message, StopReason, ToolCall, Usage
 from synth.judge import judge
@@ -296,3 +296,35 @@ def test_a_model_plays_through_the_llm_protocol_with_tools_and_unique_ids(librar
         "content": trajectory.messages[3].content,
         "tool_call_id": ids[0],
     }
+
+
+def test_a_reply_that_the_token_limit_cut_off_ends_the_episode_and_is_not_acted_on(library):
+    calls = (ToolCall(id="c", name=LEND[0], arguments=json.dumps(LEND[1])),)
+    half = Message(role="assistant", content="I will now lend", tool_calls=calls)
+    task, shelf = library.task(), library.Shelf()
+    llm = ScriptedLLM([Reply(half, "length", "m", Usage(completion_tokens=64))])
+    trajectory = asyncio.run(
+        play(
+            task=task,
+            agent=library.agent(),
+            environment=shelf,
+            agent_player=ModelAgent(llm, Sampler(max_tokens=64)),
+            user_player=library.Says("user", task.request),
+            limits=Limits(),
+            episode="e",
+            seed=1,
+        )
+    )
+    assert (trajectory.stop, trajectory.fault) == (StopReason.CUT_OFF, None)
+    assert trajectory.messages[-1] == half
+    assert (shelf.made, trajectory.usage["agent"].completion_tokens) == (0, 64)
+    verdict = asyncio.run(judge(task, library.agent(), trajectory, shelf, library.tools))
+    assert (verdict.passed, verdict.reason) == (False, "format:cut_off")
+
+
+def test_a_row_names_the_model_and_how_its_tokens_were_drawn():
+    assert ModelAgent(ScriptedLLM([], name="m")).who == (
+        "model:m (temperature=0.6, top_p=1, max_tokens=1024)"
+    )
+    seeded = ModelAgent(ScriptedLLM([], name="m"), Sampler(0.0, 1.0, 64, seed=3)).who
+    assert seeded == "model:m (temperature=0, top_p=1, max_tokens=64, seed=3)"

@@ -37,7 +37,8 @@ def parse_reply(body: bytes, where: str) -> Reply:
     finish = choice.get("finish_reason")
     if not isinstance(finish, str):
         raise ModelFailed("the reply does not say why it ended: it may be cut off", where=where)
-    message = _message(choice.get("message"), where)
+    # A model that thought until its tokens were used up failed; its endpoint did not.
+    message = _message(choice.get("message"), where, may_be_empty=finish == "length")
     return Reply(
         message=message,
         finish=finish,
@@ -46,7 +47,7 @@ def parse_reply(body: bytes, where: str) -> Reply:
     )
 
 
-def _message(raw: Any, where: str) -> Message:
+def _message(raw: Any, where: str, *, may_be_empty: bool) -> Message:
     if not isinstance(raw, dict):
         raise ModelFailed("the reply has no message", where=where)
     content, reasoning = raw.get("content"), raw.get("reasoning_content") or raw.get("reasoning")
@@ -61,7 +62,7 @@ def _message(raw: Any, where: str) -> Message:
         reasoning=reasoning if isinstance(reasoning, str) else None,
         tool_calls=tuple(_call(call, index, where) for index, call in enumerate(calls)),
     )
-    if not message.content and not message.tool_calls:
+    if not (message.content or message.tool_calls or may_be_empty):
         raise ModelFailed("the reply has neither text nor a call", where=where)
     return message
 
