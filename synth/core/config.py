@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, PositiveInt, ValidationError, field_validator
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
@@ -30,6 +30,9 @@ DEFAULT_MIX: dict[TaskKind, float] = {
 lost 79 points of irrelevance detection without such samples (papers: ToolACE 3.3.3)."""
 
 
+Weight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class ModelConfig(Frozen):
     """One model behind an OpenAI-compatible endpoint."""
 
@@ -38,10 +41,10 @@ class ModelConfig(Frozen):
     """Default: the `openai` package's own."""
     key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable with the key; the key itself is never stored."""
-    temperature: float = 0.6
-    top_p: float = 1.0
-    max_tokens: int = 1024
-    timeout_s: float = 120.0
+    temperature: float = Field(default=0.6, ge=0, le=10, allow_inf_nan=False)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(default=1024, ge=1, le=1_000_000)
+    timeout_s: float = Field(default=120.0, gt=0, le=86_400)
     """Whole call, retries included."""
 
 
@@ -66,7 +69,7 @@ class Limits(Frozen):
     """Messages of the agent, those with calls included."""
     calls: int = Field(default=32, ge=1)
     """A turn that asks for more than are left ends the episode unexecuted."""
-    seconds: float | None = Field(default=300.0, gt=0)
+    seconds: float | None = Field(default=300.0, gt=0, allow_inf_nan=False)
     """Wall clock of an episode; None (in code only) is no deadline."""
 
 
@@ -75,17 +78,31 @@ class Generate(Frozen):
 
     applications: tuple[str, ...] = ()
     """Names or files; empty means all that are installed."""
-    mix: dict[TaskKind, float] = DEFAULT_MIX
+    mix: dict[TaskKind, Weight] = DEFAULT_MIX
     agents: int = Field(default=30, ge=1)
     """Distinct agents for each application."""
     states: int = Field(default=20, ge=1)
     """Distinct seeded worlds for each application."""
-    tools: tuple[int, int] = (6, 12)
+    tools: tuple[PositiveInt, PositiveInt] = (6, 12)
     """Smallest and largest toolset."""
     errors: Errors = Errors()
     limits: Limits = Limits()
     live_share: float = Field(default=0.0, ge=0, le=1)
     """Share of episodes on live MCP servers that were crawled."""
+
+    @field_validator("mix")
+    @classmethod
+    def _has_weight(cls, mix: dict[TaskKind, float]) -> dict[TaskKind, float]:
+        if not sum(mix.values()) > 0:
+            raise ValueError("no kind of task has a weight above 0")
+        return mix
+
+    @field_validator("tools")
+    @classmethod
+    def _smallest_first(cls, tools: tuple[int, int]) -> tuple[int, int]:
+        if tools[0] > tools[1]:
+            raise ValueError(f"the smallest toolset is larger than the largest: {list(tools)}")
+        return tools
 
 
 class Sft(Frozen):
@@ -180,6 +197,7 @@ def load_config(path: Path | None = None, overrides: Iterable[str] = ()) -> Conf
         BadConfig: file, key or value is wrong.
     """
     data: dict[str, Any] = {}
+    overrides = list(overrides)
     if path is not None:
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -190,7 +208,7 @@ def load_config(path: Path | None = None, overrides: Iterable[str] = ()) -> Conf
     try:
         return Config.model_validate(data)
     except ValidationError as error:
-        raise _explain(error, str(path) if path else "--set") from error
+        raise _explain(error, path, overrides) from error
 
 
 def _apply(data: dict[str, Any], override: str) -> None:
@@ -209,17 +227,27 @@ def _apply(data: dict[str, Any], override: str) -> None:
     data[last] = value
 
 
-def _explain(error: ValidationError, where: str) -> BadConfig:
+def _explain(error: ValidationError, file: Path | None, overrides: Sequence[str]) -> BadConfig:
     errors = error.errors(include_url=False)
     misspelt = [e for e in errors if e["type"] == "extra_forbidden"]
     first = (misspelt or errors)[0]
     path = ".".join(map(str, first["loc"]))
+    where = _blamed(path, overrides) or str(file or "--set")
     if first["type"] != "extra_forbidden":
-        return BadConfig(f"{path}: {first['msg']}", where=where)
+        return BadConfig(f"{path}: {first['msg'].removeprefix('Value error, ')}", where=where)
     known = _known_keys(Config, first["loc"][:-1])
     close = difflib.get_close_matches(str(first["loc"][-1]), known, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
     return BadConfig(f"unknown key {path!r}", where=where, remedy=hint)
+
+
+def _blamed(path: str, overrides: Sequence[str]) -> str | None:
+    """Return the override that set `path`, a part of it or a table around it; the last one wins."""
+    for override in reversed(overrides):
+        key = override.partition("=")[0].strip()
+        if f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}."):
+            return f"--set {override}"
+    return None
 
 
 def _known_keys(model: type[BaseModel], path: Iterable[int | str]) -> list[str]:

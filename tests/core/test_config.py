@@ -28,14 +28,40 @@ def test_a_file_is_read_and_overridden_by_set(tmp_path):
         ("seed.x.y=1", "seed: "),
         ("nothing", "not KEY=VALUE"),
         ("generate.errors.rate=2", "less than or equal to 1"),
+        ("generate.mix={lookup=-1}", "generate.mix.lookup: Input should be greater than"),
+        ("generate.mix={lookup=inf}", "generate.mix.lookup: Input should be a finite number"),
+        ("generate.mix={lookup=nan}", "generate.mix.lookup: Input should be"),
+        ("generate.mix={lookup=0}", "generate.mix: no kind of task has a weight above 0"),
+        ("generate.mix={}", "generate.mix: no kind of task has a weight above 0"),
+        ("generate.tools=[0, 4]", "generate.tools.0: Input should be greater than 0"),
+        ("generate.tools=[5, 4]", "generate.tools: the smallest toolset is larger than"),
+        ("generate.limits.seconds=inf", "generate.limits.seconds: Input should be a finite"),
+        ("models.agent={model='m', timeout_s=0}", "models.agent.timeout_s: Input should be"),
+        ("models.agent={model='m', timeout_s=inf}", "models.agent.timeout_s: Input should be"),
+        ("models.agent={model='m', max_tokens=0}", "models.agent.max_tokens: Input should be"),
+        ("models.agent={model='m', top_p=0}", "models.agent.top_p: Input should be"),
+        ("models.agent={model='m', temperature=-1}", "models.agent.temperature: Input should"),
+        ("models.agent.temperature=1", "models.agent.model: Field required"),
     ],
 )
 def test_a_wrong_override_is_one_clear_line(override, says):
     with pytest.raises(BadConfig) as caught:
         load_config(None, [override])
     assert says in str(caught.value)
+    assert "--set" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_who_set_the_wrong_value_is_blamed(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text("[generate]\nagents = -1\n", encoding="utf-8")
+    with pytest.raises(BadConfig, match=r"c\.toml: generate\.agents"):
+        load_config(path, ["seed=3"])
+    wrong = ["generate.agents=5", "generate.agents=-2", "generate.states=3"]
+    with pytest.raises(BadConfig, match=r"^--set generate\.agents=-2: generate\.agents"):
+        load_config(path, wrong)
+    assert load_config(path, ["generate.agents=5"]).generate.agents == 5
 
 
 def test_broken_toml_names_the_file(tmp_path):
