@@ -63,6 +63,11 @@ class MasterAdamW:
                 master.grad.add_(weight.grad)
             weight.grad = None
 
+    def discard(self) -> None:
+        """Forget the gradients without a step."""
+        for weight, master in zip(self.weights, self.masters, strict=True):
+            weight.grad = master.grad = None
+
     def step(self, lr: float, *, clip: float | None) -> float:
         """Take one step and forget the gradients.
 

@@ -32,6 +32,14 @@ def test_learning_lowers_the_loss_and_counts_versions(engine):
     assert engine.meter.training_speed() > 0
 
 
+def test_measuring_the_speed_learns_nothing(engine):
+    before = weights(engine)
+    assert engine.training_speed([ROW, ROW]) > 0
+    assert engine.version == 0
+    assert torch.equal(weights(engine), before)
+    assert all(weight.grad is None for weight in engine.model.parameters())
+
+
 def test_a_step_too_small_for_bfloat16_is_kept_in_the_masters():
     weight = torch.nn.Parameter(torch.full((4, 4), 0.1, dtype=torch.bfloat16))
     before = weight.detach().clone()
