@@ -170,15 +170,18 @@ def uv() -> str | None:
 
 
 def uv_options(index: PythonIndex) -> tuple[list[str], dict[str, str]]:
-    """Return what makes `uv pip install` look where pip would: options and environment."""
+    """Return what makes `uv pip install` look where pip would: options and environment.
+
+    Addresses may hold credentials, and every user of a machine reads the arguments of its
+    processes: addresses go into the environment.
+    """
     options = ["--index-strategy", "unsafe-best-match"] if index.extra else []
-    if index.index:
-        options += ["--index-url", index.index]
-    for name, values in (
-        ("--extra-index-url", index.extra),
-        ("--find-links", index.links),
-        ("--constraint", index.constraints),
-    ):
-        for value in values:
-            options += [name, value]
-    return options, {"SSL_CERT_FILE": index.certificate} if index.certificate else {}
+    for constraint in index.constraints:
+        options += ["--constraint", constraint]
+    env = {
+        "UV_INDEX_URL": index.index or "",
+        "UV_EXTRA_INDEX_URL": " ".join(index.extra),
+        "UV_FIND_LINKS": ",".join(index.links),
+        "SSL_CERT_FILE": index.certificate or "",
+    }
+    return options, {name: value for name, value in env.items() if value}

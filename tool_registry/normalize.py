@@ -9,7 +9,7 @@ all that was odd, or a `Rejected` with the reason. Three hashes tell change apar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from synth.core.canonical import canonical, content_key
@@ -18,6 +18,7 @@ from tool_registry.effect import effect_of
 from tool_registry.names import function_name
 from tool_registry.schema import MAX_BYTES, BadSchema, arguments_schema, result_schema
 from tool_registry.scrub import TooDeep, excerpt, storable, suspicions, visible
+from tool_registry.sdk import sdk_rejects
 
 MAX_DESCRIPTION = 10_000
 """Characters kept of a description; the longest of 977 live tools had 6,993."""
@@ -61,7 +62,10 @@ Normalised: TypeAlias = Accepted | Rejected
 
 
 def normalize_list(raw_tools: Sequence[Any], provenance: Provenance) -> list[Normalised]:
-    """Normalise a server's whole list. Of tools with one name the first is kept."""
+    """Normalise a server's whole list. Of tools with one name the first is kept.
+
+    A tool that costs the official SDK's client this list is flagged `sdk_rejects`.
+    """
     out: list[Normalised] = []
     names: set[str] = set()
     functions: set[str] = set()
@@ -74,6 +78,8 @@ def normalize_list(raw_tools: Sequence[Any], provenance: Provenance) -> list[Nor
             else:
                 names.add(tool.name)
                 functions.add(tool.spec.name)
+                if sdk_rejects(raw):
+                    tool = replace(tool, flags=tuple(sorted({*tool.flags, "sdk_rejects"})))
         out.append(tool)
     return out
 

@@ -39,12 +39,37 @@ def test_what_pip_is_told_uv_is_told_too():
         certificate="/certs/own.pem",
     )
     options, env = install.uv_options(index)
-    assert " ".join(options) == (
-        "--index-strategy unsafe-best-match --index-url https://index.example/simple "
-        "--extra-index-url https://one.example --extra-index-url https://two.example "
-        "--find-links /wheels --constraint /c.txt"
-    )
-    assert env == {"SSL_CERT_FILE": "/certs/own.pem"}
+    assert options == ["--index-strategy", "unsafe-best-match", "--constraint", "/c.txt"]
+    assert env == {
+        "UV_INDEX_URL": "https://index.example/simple",
+        "UV_EXTRA_INDEX_URL": "https://one.example https://two.example",
+        "UV_FIND_LINKS": "/wheels",
+        "SSL_CERT_FILE": "/certs/own.pem",
+    }
+
+
+def test_a_credential_in_an_address_is_in_no_argument():
+    secret = "https://me:hunter2@index.example/simple"
+    index = install.PythonIndex(index=secret, extra=(secret,), links=(secret,))
+    options, env = install.uv_options(index)
+    assert "hunter2" not in " ".join(options)
+    assert [name for name, value in env.items() if "hunter2" in value] == [
+        "UV_INDEX_URL",
+        "UV_EXTRA_INDEX_URL",
+        "UV_FIND_LINKS",
+    ]
+
+
+@pytest.mark.skipif(install.uv() is None, reason="uv is not installed")
+def test_uv_itself_reads_the_addresses_from_the_environment(tmp_path):
+    """A folder without wheels and an index that refuses: uv says which address it asked."""
+    index = install.PythonIndex(index="http://me:hunter2@127.0.0.1:9/own/simple")
+    options, env = install.uv_options(index)
+    command = [install.uv(), "pip", "install", "--no-cache", "--target", str(tmp_path), *options]
+    done = run(*command, "nothing", env=env | {"UV_HTTP_RETRIES": "0"})
+    assert done.status != 0
+    assert "127.0.0.1:9/own/simple" in done.output
+    assert "hunter2" not in done.output
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "ERROR: no pip"])
