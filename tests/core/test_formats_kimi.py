@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from synth.core.formats import Problem, Unwritable, get_format
 
+pytestmark = pytest.mark.claim("k2-format")
+
 KIMI = get_format("kimi-k2")
 NAMES = ["list-files", "fs.read", "repo/get_file", "get_weather", "a:b"]
 

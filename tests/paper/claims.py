@@ -1,7 +1,8 @@
 """What the Kimi reports claim and this project does, each tied to the tests that hold it.
 
-`test_claims.py` checks that every test named here exists and that `docs/papers.md` lists exactly
-these claims. Gaps are data too: a claim without tests says why.
+The tests carry the claim as a mark (`pytest.mark.claim("k2-state")`). `test_claims.py` checks that
+marks and manifest agree, and that `docs/papers.md` lists exactly these claims. Gaps are data too:
+a claim without tests says why.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ class Claim(NamedTuple):
     source: str
     behaviour: str
     tests: tuple[str, ...] = ()
-    """`path::function` below tests/."""
+    """`path::function` below tests/; a path alone is the whole file."""
     gap: str = ""
     """Why there is no test: not built yet."""
 

@@ -1,4 +1,4 @@
-"""The manifest of claims names tests that exist, and the page about the reports lists it whole."""
+"""The manifest of claims and the tests name one another; the page on the reports lists it all."""
 
 import ast
 import importlib.util
@@ -13,19 +13,56 @@ SPEC.loader.exec_module(CLAIMS)
 CLAIMS = CLAIMS.CLAIMS
 
 
-def functions(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+def claimed(node):
+    """Return the claims that an expression marks: `pytest.mark.claim("id")`, alone or in a list."""
+    return [
+        call.args[0].value
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim"
+    ]
 
 
-@pytest.mark.parametrize("name", CLAIMS)
-def test_a_claim_has_tests_that_exist_or_says_why_it_has_none(name):
-    claim = CLAIMS[name]
-    assert bool(claim.tests) != bool(claim.gap)
-    for test in claim.tests:
-        file, _, function = test.partition("::")
-        found = functions(TESTS / file)
-        assert function in found if function else any(f.startswith("test_") for f in found)
+def marks(source):
+    """Yield what is marked in a test file, with the claim; the whole file is ""."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            yield from (("", claim) for claim in claimed(node.value))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in node.decorator_list:
+                yield from ((node.name, claim) for claim in claimed(decorator))
+
+
+def marked():
+    """Claim -> tests that carry its mark, as the manifest writes them."""
+    found = {}
+    for path in TESTS.rglob("test_*.py"):
+        for function, claim in marks(path.read_text(encoding="utf-8")):
+            file = path.relative_to(TESTS).as_posix()
+            found.setdefault(claim, set()).add(f"{file}::{function}" if function else file)
+    return found
+
+
+def test_a_claim_has_tests_or_says_why_it_has_none():
+    assert [name for name, claim in CLAIMS.items() if bool(claim.tests) == bool(claim.gap)] == []
+
+
+def test_the_manifest_and_the_marks_in_the_tests_agree_in_both_directions():
+    wanted = {name: set(claim.tests) for name, claim in CLAIMS.items() if claim.tests}
+    assert marked() == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("pytestmark = pytest.mark.claim('a')", [("", "a")]),
+        ("pytestmark = [pytest.mark.slow, pytest.mark.claim('a')]", [("", "a")]),
+        ("@pytest.mark.claim('a')\n@pytest.mark.claim('b')\ndef test_x(): ...",
+         [("test_x", "a"), ("test_x", "b")]),
+        ("@pytest.mark.skip\nasync def test_x(): ...", []),
+    ],
+)  # fmt: skip
+def test_marks_are_found_where_tests_carry_them(source, found):
+    assert list(marks(source)) == found
 
 
 def test_every_row_of_the_page_about_the_reports_has_a_claim_or_the_other_way_round():

@@ -26,6 +26,8 @@ from synth.core.mcp.session import Limits
 from synth.core.sandbox.confine import ProcessLimits, tier
 from synth.core.types import Effect, Provenance, ToolSpec
 
+pytestmark = pytest.mark.claim("k2-real")
+
 SERVER = Path(__file__).with_name("live_server.py")
 COMMAND = (sys.executable, "-I", "-S", str(SERVER), "{work}")
 SPECS = tuple(

@@ -20,6 +20,8 @@ from synth.core.errors import BadInput, NotSuitable
 from synth.core.mcp.session import McpSession
 from synth.core.types import Effect, Provenance, TaskKind, ToolSpec
 
+pytestmark = pytest.mark.claim("k2-real")
+
 SERVER = Path(__file__).with_name("live_server.py")
 PACKAGE = "@modelcontextprotocol/server-filesystem"
 

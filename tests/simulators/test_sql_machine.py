@@ -8,6 +8,7 @@ same rows, the same identifiers and the same answers, and undoing leaves nothing
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,6 +21,8 @@ from hypothesis.stateful import (
 
 from simulators.sql.engine import Engine
 from simulators.sql.load import load_application
+
+pytestmark = pytest.mark.claim("k2-state")
 
 ENGINE = Engine(load_application(Path(__file__).parent / "data" / "library.yaml"))
 IGNORED = {("loans", "note")}

@@ -13,6 +13,8 @@ from synth.core import voices
 from synth.core.protocols import UserView
 from synth.core.types import Fact, Message, Persona
 
+pytestmark = pytest.mark.claim("k2-users")
+
 FACTS = (
     Fact(name="user.name", label="name", value="Ann Lee", spoken="Ann Lee"),
     Fact(name="user.email", label="e-mail address", value="ann@ex.org", spoken="ann@ex.org"),

@@ -20,6 +20,8 @@ from synth.agents import (
 from synth.core import voices
 from synth.core.prompts import prompt_hash
 
+pytestmark = pytest.mark.claim("k2-agents")
+
 NAMES = ("bank", "clinic", "hotel")
 
 

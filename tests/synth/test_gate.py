@@ -23,6 +23,8 @@ from synth.gate import DECOYS, REASONS, Admission, GateReport, admit
 from synth.rubrics import rubric_for
 from synth.tasks import sample_task
 
+pytestmark = pytest.mark.claim("k2-rubrics")
+
 NAMES = ("bank", "clinic", "hotel")
 EACH = 8
 """Tasks of each kind in each application."""

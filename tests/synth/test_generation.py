@@ -60,6 +60,7 @@ def test_exactly_the_wanted_number_is_accepted_and_the_report_says_so(run, accep
     assert 0.02 < 1 - ACCEPTED / report["episodes"] < 0.25, "the judge has something to reject"
 
 
+@pytest.mark.claim("k2-state")
 def test_accepted_trajectories_replay_to_identical_bytes_and_the_same_final_state(accepted, worlds):
     environments = {name: world.environment() for name, world in worlds.items()}
 
@@ -76,6 +77,7 @@ def test_accepted_trajectories_replay_to_identical_bytes_and_the_same_final_stat
     assert len(accepted) == ACCEPTED
 
 
+@pytest.mark.claim("k2-filter")
 def test_the_final_state_of_every_accepted_episode_is_the_one_its_task_wanted(accepted):
     for planned, _, episode in accepted:
         assert episode.trajectory.stop is StopReason.USER_DONE
@@ -84,6 +86,7 @@ def test_the_final_state_of_every_accepted_episode_is_the_one_its_task_wanted(ac
             assert episode.trajectory.diff in check.diffs
 
 
+@pytest.mark.claim("k2-solvable")
 def test_the_solution_passes_and_doing_nothing_fails_for_every_kind_and_application(
     accepted, worlds, run
 ):
@@ -115,6 +118,7 @@ def _idle(trajectory):
     )
 
 
+@pytest.mark.claim("k2-filter")
 def test_the_judge_rejects_every_planted_fault_and_no_original(accepted, worlds, run):
     """500 originals, 500 mutants; mutants that prove harmless by execution are discarded."""
     tools = run_tools(run)
@@ -264,6 +268,7 @@ def test_the_card_tells_how_the_data_came_to_be(dataset, run):
 # --- the registry ----------------------------------------------------------------------------
 
 
+@pytest.mark.claim("k2-specs")
 def test_one_query_says_which_rows_used_a_tool_and_from_where_a_row_came(run, workspace):
     store = Workspace(workspace)
     with store.read() as con:
@@ -286,6 +291,7 @@ def test_one_query_says_which_rows_used_a_tool_and_from_where_a_row_came(run, wo
     assert counts[0][1] >= report["accepted"]
 
 
+@pytest.mark.claim("k2-users")
 def test_users_never_say_an_identifier_they_were_not_given(accepted):
     for planned, _, episode in accepted:
         known = planned.task.request + " ".join(

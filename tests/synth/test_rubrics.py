@@ -15,6 +15,8 @@ from synth.core.types import (
 )
 from synth.rubrics import lint_rubric, rubric_for
 
+pytestmark = pytest.mark.claim("k2-rubrics")
+
 LOAN = ('["loans","insert",null,{"book_id":"B7","id":"new1","member_id":"M3"}]',)
 NOTE = ('["handoffs","insert",null,{"id":"new1","reason":"not_allowed"}]',)
 DUE = OutputValue(label="due date of the loan", type="date", value="2026-03-23")

@@ -8,6 +8,8 @@ import torch
 
 from train.objective import CrossEntropy, SquaredRegression, advantages, baseline
 
+pytestmark = pytest.mark.claim("k15-objective")
+
 TAU = 0.05
 K, T, V = 6, 5, 7
 

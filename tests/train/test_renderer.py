@@ -13,6 +13,8 @@ from synth.core.errors import BadInput
 from synth.core.formats import get_format
 from train.renderer import Renderer
 
+pytestmark = pytest.mark.claim("k15-sft")
+
 TOOL = {
     "type": "function",
     "function": {
