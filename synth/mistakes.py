@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from synth.core.types import Effect, OutputValue, PlannedCall, Scalar, Task, TaskKind
-
-REFUSALS = frozenset({TaskKind.FORBIDDEN, TaskKind.UNSERVED})
+from synth.core.types import REFUSALS, Effect, OutputValue, PlannedCall, Scalar, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import orjson
 from synth.core import voices
 from synth.core.protocols import AgentView, Turn
 from synth.core.types import (
+    REFUSALS,
     Agent,
     Effect,
     Fact,
@@ -28,7 +29,8 @@ from synth.core.types import (
     TaskKind,
     ToolCall,
 )
-from synth.mistakes import REFUSALS, ErrorRates, draw_mistake, right_plan, spoil
+from synth.judge.values import EXPONENT
+from synth.mistakes import ErrorRates, draw_mistake, right_plan, spoil
 
 __all__ = ["ErrorRates", "ReferenceAgent"]
 
@@ -238,7 +240,6 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
-_EXPONENT = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "TND": 3}
 
 
 def say_value(output: OutputValue, *, iso_dates: bool = False) -> str:
@@ -259,7 +260,7 @@ def say_value(output: OutputValue, *, iso_dates: bool = False) -> str:
 
 def say_money(minor: int, currency: str) -> str:
     """Return an amount of minor units in words: `1250, "EUR"` -> `12.50 EUR`."""
-    exponent = _EXPONENT.get(currency, 2)
+    exponent = EXPONENT.get(currency, 2)
     whole, rest = divmod(abs(minor), 10**exponent)
     sign = "-" if minor < 0 else ""
     return f"{sign}{whole}{f'.{rest:0{exponent}d}' if exponent else ''} {currency}"

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
-from synth.core.types import Fault
 from synth.run import Episode, Planned, Run
 
 
@@ -51,8 +50,8 @@ def _failures(episodes: Iterable[Episode]) -> tuple[Counter[str], Counter[str]]:
         verdict = episode.verdict
         if verdict.passed:
             continue
-        if verdict.passed is None or verdict.fault not in (None, Fault.AGENT):
-            faults[str(verdict.fault or Fault.JUDGE)] += 1
+        if verdict.broken_by:
+            faults[str(verdict.broken_by)] += 1
         else:
             failed[verdict.reason] += 1
     return failed, faults

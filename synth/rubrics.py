@@ -17,6 +17,7 @@ from typing import Literal
 
 from synth.core.canonical import canonical
 from synth.core.types import (
+    REFUSALS,
     Blueprint,
     CallCheck,
     Criterion,
@@ -32,7 +33,6 @@ from synth.core.types import (
 SLACK = 3
 """Calls beyond the reference solution before the `should` on economy is missed."""
 
-REFUSALS = frozenset({TaskKind.FORBIDDEN, TaskKind.UNSERVED})
 Level = Literal["must", "should", "must_not"]
 
 

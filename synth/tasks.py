@@ -15,6 +15,7 @@ from typing import Any
 from synth.core import voices
 from synth.core.protocols import World
 from synth.core.types import Agent, Blueprint, Effect, Fact, Persona, Task, TaskKind
+from synth.judge.values import at_token
 from synth.personas import sample_persona
 from synth.rubrics import rubric_for
 
@@ -87,7 +88,7 @@ def leaks(task: Task, agent: Agent) -> list[str]:
     found = [
         f"withheld: {fact.name}"
         for fact in blueprint.withheld
-        if any(occurs(text, task.request) for text in _forms(fact))
+        if any(at_token(task.request, text) for text in _forms(fact))
     ]
     spoken = (task.request, agent.system)
     known = _known_text(blueprint)
@@ -95,8 +96,8 @@ def leaks(task: Task, agent: Agent) -> list[str]:
         if (
             _IDENTIFIER.fullmatch(value)
             and not _DATE.match(value)
-            and not occurs(value, known)
-            and any(occurs(value, text) for text in spoken)
+            and not at_token(known, value)
+            and any(at_token(text, value) for text in spoken)
         ):
             found.append(f"argument: {value}")
     found.extend(
@@ -128,16 +129,3 @@ def _strings(value: Any) -> Iterator[str]:
     elif not isinstance(value, (int, float, bool, type(None))):
         for item in value:
             yield from _strings(item)
-
-
-def occurs(text: str, inside: str) -> bool:
-    """Return whether `text` stands in `inside` with no letter or digit right beside it."""
-    start = inside.find(text)
-    while start >= 0:
-        end = start + len(text)
-        before = inside[start - 1] if start else " "
-        after = inside[end] if end < len(inside) else " "
-        if not before.isalnum() and not after.isalnum():
-            return True
-        start = inside.find(text, start + 1)
-    return False

@@ -155,6 +155,10 @@ class TaskKind(StrEnum):
     """No tool of the agent serves the request."""
 
 
+REFUSALS = frozenset({TaskKind.FORBIDDEN, TaskKind.UNSERVED})
+"""Kinds of task in which the agent is right to do nothing that was asked."""
+
+
 class Fact(Frozen):
     """Something the user knows, keyed by parameter and path (never by table)."""
 
@@ -345,6 +349,13 @@ class Verdict(Frozen):
     results: tuple[CriterionResult, ...] = ()
     fault: Fault | None = None
 
+    @property
+    def broken_by(self) -> Fault | None:
+        """Who left the episode without a verdict; None where there is one."""
+        if self.passed is not None and self.fault in (None, Fault.AGENT):
+            return None
+        return self.fault or Fault.JUDGE
+
 
 class Reward(Frozen):
     """A score for a trainer. Not scored is never 0."""
@@ -356,6 +367,7 @@ class Reward(Frozen):
 
 __all__ = [
     "ENGINE_ERRORS",
+    "REFUSALS",
     "Agent",
     "Behaviour",
     "Blueprint",

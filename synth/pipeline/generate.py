@@ -63,17 +63,13 @@ class Progress:
         """Count a judged episode; `fresh` if it was played in this session."""
         self.played += 1
         self.barren = 0 if verdict.passed else self.barren + fresh
-        self.broken = self.broken + fresh if _is_fault(verdict) else 0
+        self.broken = self.broken + fresh if verdict.broken_by else 0
         if verdict.passed:
             self.accepted += 1
-        elif _is_fault(verdict):
-            self.faults[str(verdict.fault or Fault.JUDGE)] += 1
+        elif verdict.broken_by:
+            self.faults[str(verdict.broken_by)] += 1
         else:
             self.verdicts[verdict.reason] += 1
-
-
-def _is_fault(verdict: Verdict) -> bool:
-    return verdict.passed is None or verdict.fault not in (None, Fault.AGENT)
 
 
 class Generation:

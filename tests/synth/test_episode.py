@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from synth.core.errors import ModelFailed, ServerFailed
-from synth.core.types import Fault, StopReason
+from synth.core.types import Fault, StopReason, Verdict
 from synth.episode import play_and_judge
 from synth.play import Limits
 
@@ -77,3 +77,19 @@ def test_a_broken_environment_is_asked_once_and_the_record_says_what_is_unknown(
     assert trajectory.diff == ()
     assert trajectory.error == "exited; the final state is unknown"
     assert verdict.fault is Fault.ENVIRONMENT
+
+
+@pytest.mark.parametrize(
+    ("passed", "fault", "owner"),
+    [
+        (True, None, None),
+        (False, None, None),
+        (False, Fault.AGENT, None),
+        (None, None, Fault.JUDGE),
+        (None, Fault.TOOL, Fault.TOOL),
+        (False, Fault.USER, Fault.USER),
+    ],
+)
+def test_a_verdict_says_who_left_an_episode_without_one(passed, fault, owner):
+    verdict = Verdict(episode="e", passed=passed, reason="r", fault=fault)
+    assert verdict.broken_by == owner

@@ -1,8 +1,6 @@
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from synth.core import voices
 from synth.core.types import (
@@ -17,7 +15,7 @@ from synth.core.types import (
     TaskKind,
 )
 from synth.personas import sample_persona
-from synth.tasks import difficulty, leaks, occurs, write_task
+from synth.tasks import difficulty, leaks, write_task
 
 LOAN = ('["loans","insert",null,{"book_id":"B7","id":"new1","member_id":"M3"}]',)
 NAME = Fact(name="user.name", label="name", value="Ada King", spoken="Ada King")
@@ -122,21 +120,6 @@ def test_the_text_of_the_rubric_in_the_prompt_is_a_leak():
     task = write_task(blueprint(), PERSONA, random.Random(1))
     text = task.rubric.success[0].text
     assert leaks(task, agent(f"You lend books. {text}")) == ["rubric: state"]
-
-
-@given(
-    st.text("ab1 .", min_size=1, max_size=4).map(str.strip).filter(bool),
-    st.text("ab1 .", max_size=12),
-)
-def test_occurs_means_as_whole_words(text, inside):
-    padded = f" {inside} "
-    expected = any(
-        padded.startswith(text, i)
-        and not padded[i - 1].isalnum()
-        and not padded[i + len(text)].isalnum()
-        for i in range(1, len(padded) - len(text))
-    )
-    assert occurs(text, inside) == expected
 
 
 def test_personas_are_many_and_every_voice_speaks():
