@@ -17,6 +17,7 @@ from typing import Any
 from synth.core.errors import BadInput
 from synth.core.jsonl import storage_error
 from train.engine import TorchEngine
+from train.models import write_model
 
 CURSOR = "cursor.json"
 
@@ -49,7 +50,7 @@ def write_checkpoint(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as scratch:
-            fresh = engine.save_weights(Path(scratch) / "checkpoint")
+            fresh = write_model(engine.loaded, Path(scratch) / "checkpoint")
             if state:
                 engine.save_state(fresh)
             text = json.dumps({"step": step, "resumable": state, **cursor})

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -273,13 +273,21 @@ class TorchEngine:
         self._changed()
 
     def save_state(self, folder: str | Path) -> None:
-        """Write what weights alone do not say: moments, master weights, random state, version."""
+        """Write what weights alone do not say: moments, master weights, random state, version.
+
+        Raises:
+            OSError: it could not be written.
+        """
         state = {
             "optimizer": self.optimizer.state(),
             "random": torch.get_rng_state(),
             "version": self.version,
         }
-        torch.save(state, Path(folder) / STATE_FILE)
+        with (Path(folder) / STATE_FILE).open("wb") as file:
+            writer = _Writer(file)
+            torch.save(state, cast("IO[bytes]", writer))
+            if writer.error is not None:
+                raise writer.error
 
     def load_state(self, folder: str | Path) -> None:
         """Go back to what `save_state` wrote; the weights must be loaded before.
@@ -296,6 +304,26 @@ class TorchEngine:
         torch.set_rng_state(state["random"])
         self._changed()
         self.version = state["version"]
+
+
+class _Writer:
+    """A file for `torch.save`, which would turn a full disk into an error without a reason."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write; from the first failure on, only remember it."""
+        if self.error is None:
+            try:
+                return self.file.write(data)
+            except OSError as error:
+                self.error = error
+        return len(memoryview(data).cast("B"))
+
+    def flush(self) -> None:
+        """Leave flushing to the file's end."""
 
 
 def _recompute(model: Any, share: float) -> None:

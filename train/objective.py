@@ -107,6 +107,7 @@ class SquaredRegression:
         rows = self.advantage_R.numel()
         present_R = torch.zeros(rows, dtype=torch.bool, device=row_N.device)
         present_R[row_N] = True
-        ratio_R = sequence_sums(logp_N, row_N, rows) - self.old_R
-        squared_R = (self.advantage_R - self.tau * ratio_R) ** 2 / (2 * self.tau)
+        ratio_R = sequence_sums(logp_N, row_N, rows) - self.old_R.to(logp_N.device)
+        level_R = self.advantage_R.to(logp_N.device)
+        squared_R = (level_R - self.tau * ratio_R) ** 2 / (2 * self.tau)
         return (squared_R * present_R).sum() / rows
