@@ -170,22 +170,22 @@ class AgentStats:
     toolsets: ToolsetStats
 
 
-def agent_stats(agents: Sequence[Agent], *, policy: str = "") -> AgentStats:
+def agent_stats(agents: Sequence[Agent], world: World) -> AgentStats:
     """Measure diversity (K2 report 3.1.1).
 
     Args:
         agents: agents of one world.
-        policy: text that all of them share; left out before prompts are compared, because a page
-            of policy makes any two prompts alike.
+        world: theirs. Its policy is left out before prompts are compared, because a page that all
+            of them share makes any two prompts alike.
     """
-    shared = policy.strip()
+    shared = world.policy().strip()
     texts = [a.system.replace(shared, " ") if shared else a.system for a in agents]
     return AgentStats(
         agents=len(agents),
         distinct=len({(tuple(sorted(a.tools)), a.system) for a in agents}),
         near_duplicates=near_duplicates(texts),
         behaviours=dict(sorted(Counter(a.behaviour.name for a in agents).items())),
-        toolsets=toolset_stats([a.tools for a in agents]),
+        toolsets=toolset_stats([a.tools for a in agents], world),
     )
 
 

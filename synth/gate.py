@@ -13,9 +13,8 @@ by one closing message. Decoys leave out calls that only read, because reads cha
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import orjson
 
@@ -87,33 +86,6 @@ class Admission:
     """Decoy -> whether the rubric failed it; decoys that do not apply are absent."""
     detail: str = ""
     """For people: which criterion, which call."""
-
-
-@dataclass(slots=True)
-class GateReport:
-    """Admissions counted by reason, decoys by kind of task."""
-
-    reasons: Counter[str] = field(default_factory=Counter)
-    plays: int = 0
-    applied: Counter[tuple[TaskKind, str]] = field(default_factory=Counter)
-    killed: Counter[tuple[TaskKind, str]] = field(default_factory=Counter)
-
-    def add(self, kind: TaskKind, admission: Admission) -> None:
-        """Count one admission."""
-        self.reasons[admission.reason] += 1
-        self.plays += admission.plays
-        for decoy, dead in admission.killed.items():
-            self.applied[kind, decoy] += 1
-            self.killed[kind, decoy] += dead
-
-    def rows(self) -> list[tuple[str, str, int, int]]:
-        """Return (kind, decoy, applied, killed) rows in a fixed order."""
-        return [
-            (kind.value, decoy, self.applied[kind, decoy], self.killed[kind, decoy])
-            for kind in TaskKind
-            for decoy in DECOYS
-            if self.applied[kind, decoy]
-        ]
 
 
 @dataclass(frozen=True, slots=True)

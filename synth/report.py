@@ -7,11 +7,20 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
+from synth.agents import agent_stats
+from synth.core.protocols import World
+from synth.core.types import Agent
+from synth.gate import DECOYS
 from synth.run import Episode, Planned, Run
 
 
-def run_report(run: Run, used: int) -> dict[str, Any]:
+def run_report(run: Run, used: int, worlds: Mapping[str, World]) -> dict[str, Any]:
     """Return the report of the first `used` places of a run's plan.
+
+    Args:
+        run: the run.
+        used: how many places.
+        worlds: the run's worlds by name; their agents are compared with what they offer.
 
     Every count is recomputed from the plan and the episodes, so that a resumed run and an
     uninterrupted one report the same.
@@ -27,9 +36,11 @@ def run_report(run: Run, used: int) -> dict[str, Any]:
         "run": run.path.name,
         "fingerprint": run.fingerprint,
         "agents": len({p.agent for p in plan}),
+        "agents_by_application": _variety(run, plan, worlds),
         "tasks": len({p.task.key for p in plan}),
         "candidates": len(plan) + sum(given_up.values()),
         "given_up": dict(given_up.most_common()),
+        "decoys": _decoys(plan),
         "episodes": len(pairs),
         "accepted": len(passed),
         "rejected_by_reason": dict(failed.most_common()),
@@ -55,6 +66,39 @@ def _failures(episodes: Iterable[Episode]) -> tuple[Counter[str], Counter[str]]:
         else:
             failed[verdict.reason] += 1
     return failed, faults
+
+
+def _variety(
+    run: Run, plan: Iterable[Planned], worlds: Mapping[str, World]
+) -> dict[str, dict[str, Any]]:
+    """Say how various the agents of each world are."""
+    agents: dict[str, dict[str, Agent]] = {}
+    for planned in plan:
+        agents.setdefault(planned.world, {})[planned.agent] = run.agents[planned.agent]
+    out = {}
+    for name, found in sorted(agents.items()):
+        stats = agent_stats(list(found.values()), worlds[name])
+        out[name] = {
+            "agents": stats.agents,
+            "near_duplicates": stats.near_duplicates,
+            "behaviours": stats.behaviours,
+            "toolsets": stats.toolsets.distinct,
+            "toolset_sizes": {str(size): n for size, n in stats.toolsets.sizes.items()},
+            "toolset_overlap": list(stats.toolsets.overlap),
+            "tools_unused": list(stats.toolsets.unused),
+        }
+    return out
+
+
+def _decoys(plan: Iterable[Planned]) -> dict[str, dict[str, int]]:
+    """Add up what the gate tried, and how often rubrics failed it."""
+    out: dict[str, dict[str, int]] = {}
+    for planned in plan:
+        for name, (tried, failed) in planned.decoys.items():
+            row = out.setdefault(name, {"tried": 0, "failed": 0})
+            row["tried"] += tried
+            row["failed"] += failed
+    return {name: out[name] for name in DECOYS if name in out}
 
 
 def _shares(pairs: Iterable[tuple[Planned, Episode]], what: str) -> dict[str, dict[str, int]]:
@@ -105,6 +149,17 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
         *_indented(report["rejected_by_reason"], "rejected"),
         *_indented(report["faults_by_owner"], "no verdict"),
         f"  accepted        {report['accepted']:>7}",
+    ]
+    lines += ["", "decoys at the gate   tried    failed"]
+    lines += [
+        f"  {name:<16}{row['tried']:>8}{row['failed']:>10}"
+        for name, row in report["decoys"].items()
+    ]
+    lines += ["", "agents            distinct  toolsets  near-alike  tools unused"]
+    lines += [
+        f"  {name:<16}{row['agents']:>8}{row['toolsets']:>10}{row['near_duplicates']:>12}"
+        f"{len(row['tools_unused']):>14}"
+        for name, row in report["agents_by_application"].items()
     ]
     for title, key in (("application", "by_application"), ("kind", "by_kind")):
         lines += ["", f"{title:<18}episodes  accepted"]

@@ -47,6 +47,8 @@ class Planned(Frozen):
     sample: int = 0
     rejected: dict[str, int] = {}
     """Candidates that were given up on the way to this one, by reason."""
+    decoys: dict[str, tuple[int, int]] = {}
+    """Wrong solution -> how often the gate tried it on these candidates, how often it failed."""
 
 
 class Episode(Frozen):

@@ -13,7 +13,6 @@ import re
 
 MAX_LENGTH = 64
 """Limit of the OpenAI API for function names."""
-_ESCAPE = re.compile(r"_x([0-9a-f]{1,6})_")
 _NEEDS_ESCAPE = re.compile(r"_(?=x[0-9a-f]{1,6}_)|[^A-Za-z0-9_-]")
 _HASHED = re.compile(r"__[0-9a-f]{12}\Z")
 
@@ -26,13 +25,3 @@ def function_name(raw: str) -> str:
         return escaped
     digest = hashlib.blake2b(raw.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{escaped[: MAX_LENGTH - 14]}__{digest}"
-
-
-def raw_name(function: str) -> str | None:
-    """Return the name that gave `function`, or None where only a hash of it is left."""
-    if len(function) == MAX_LENGTH and _HASHED.search(function):
-        return None
-    try:
-        return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), function)
-    except ValueError:  # beyond Unicode: no name gave this
-        return None

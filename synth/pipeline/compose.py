@@ -34,6 +34,23 @@ ATTEMPTS = 400
 """Candidates for one place before the configuration is called impossible."""
 
 
+class Decoys:
+    """How often the gate tried each wrong solution, and how often the rubric failed it."""
+
+    def __init__(self) -> None:
+        self.tried: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+
+    def add(self, killed: Mapping[str, bool]) -> None:
+        """Count what was tried on one candidate."""
+        self.tried.update(killed.keys())  # of a mapping, the values would be added
+        self.failed.update(name for name, dead in killed.items() if dead)
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Return decoy -> (tried, failed), sorted by name."""
+        return {name: (count, self.failed[name]) for name, count in sorted(self.tried.items())}
+
+
 def made_of(worlds: Mapping[str, World]) -> dict[str, str]:
     """Return the content keys of what a run is made of beside its configuration."""
     keys = {f"world {name!r}": world.key for name, world in worlds.items()}
@@ -69,13 +86,14 @@ class Composer:
             ToolloomError: no candidate was admitted in `ATTEMPTS` tries; names the reasons.
         """
         rejected: Counter[str] = Counter()
+        decoys = Decoys()
         for attempt in range(ATTEMPTS):
             draw = rng(self.config.seed, "plan", index, attempt)
             world, agent, kind = self._draw(draw)
             if on_try:
                 on_try()
             try:
-                task, reason = await self._candidate(world, agent, kind, draw)
+                task, reason = await self._candidate(world, agent, kind, draw, decoys)
             except (BadInput, DiskFull):
                 raise
             except ToolloomError as error:  # a server that dies costs one candidate, not the run
@@ -95,6 +113,7 @@ class Composer:
                 task=task,
                 seed=play_seed,
                 rejected=dict(sorted(rejected.items())),
+                decoys=decoys.counts(),
             )
         reasons = ", ".join(f"{reason} {count}" for reason, count in rejected.most_common())
         raise ToolloomError(
@@ -146,9 +165,9 @@ class Composer:
         return world, draw.choice(self.agents(world.name)), kind
 
     async def _candidate(
-        self, world: World, agent: Agent, kind: TaskKind, draw: random.Random
+        self, world: World, agent: Agent, kind: TaskKind, draw: random.Random, decoys: Decoys
     ) -> tuple[Task | None, str]:
-        """Return an admitted task, or None and the reason why not."""
+        """Return an admitted task, or None and the reason why not; note what the gate tried."""
         state = draw.randrange(self.config.generate.states)
         try:
             task = await sample_task(world, agent, kind, state, draw)
@@ -160,6 +179,7 @@ class Composer:
         if environment is None:
             environment = self._environments[world.name] = world.environment()
         admission = await admit(task, agent, environment, self.tools[world.name])
+        decoys.add(admission.killed)
         return (task, "") if admission.accepted else (None, f"gate:{admission.reason}")
 
 

@@ -74,7 +74,8 @@ async def generate(
                 on_progress=on_progress,
             )
             await generation.until(goal)
-            report = run_report(run, generation.used) | {"gave_up": generation.gave_up}
+            report = run_report(run, generation.used, worlds)
+            report["gave_up"] = generation.gave_up
             run.write_report(report)
         store = Workspace(workspace)
         register(store, worlds)

@@ -47,7 +47,7 @@ def test_every_prompt_holds_the_policy_and_the_clock(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_agents_are_distinct_in_toolset_and_prompt_and_prompts_are_no_mould(name):
     found = agents(name)
-    stats = agent_stats(found, policy=world(name).policy())
+    stats = agent_stats(found, world(name))
     assert stats.agents == stats.distinct == 200
     assert stats.near_duplicates <= 4
     assert len(stats.behaviours) >= 6

@@ -19,7 +19,7 @@ from synth.core.types import (
     StateCheck,
     TaskKind,
 )
-from synth.gate import DECOYS, REASONS, Admission, GateReport, admit
+from synth.gate import DECOYS, REASONS, admit
 from synth.rubrics import rubric_for
 from synth.tasks import sample_task
 
@@ -353,18 +353,3 @@ def test_nothing_that_decides_reaches_the_agent_before_the_first_turn(name):
             for parameter, value in call.arguments.items():
                 if parameter.endswith("_id"):
                     assert not any(re.search(rf"\b{re.escape(value)}\b", text) for text in told)
-
-
-# --- the report ---------------------------------------------------------------------------------
-
-
-def test_the_report_counts_reasons_plays_and_decoys_by_kind():
-    report = GateReport()
-    good = Admission(True, "admitted", 9, {"noop": True, "echo": True})
-    bad = Admission(False, "echo_passes", 4, {"noop": True, "echo": False})
-    report.add(TaskKind.LOOKUP, good)
-    report.add(TaskKind.LOOKUP, bad)
-    report.add(TaskKind.FORBIDDEN, Admission(False, "rubric", 0, {}))
-    assert report.reasons == {"admitted": 1, "echo_passes": 1, "rubric": 1}
-    assert report.plays == 13
-    assert report.rows() == [("lookup", "noop", 2, 2), ("lookup", "echo", 2, 1)]
