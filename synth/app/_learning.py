@@ -14,6 +14,7 @@ from synth.core.formats import get_format
 from synth.core.protocols import World
 from synth.core.types import TaskKind
 from synth.pipeline.compose import Composer
+from synth.play import Limits
 from train.checkpoint import latest_checkpoint
 from train.engine import TorchEngine
 from train.evaluate import Case, Evaluation, Table
@@ -64,7 +65,9 @@ class Desk:
         self.name = name
         self.engine = TorchEngine(loaded)
         self.renderer = Renderer(loaded.tokenizer, get_format("hermes"))
-        self.table = Table(self.renderer, name=name, width=24)
+        # Episodes share their time with all others of a wave: no clock of their own.
+        limits = Limits(turns=8, calls=8, seconds=None)
+        self.table = Table(self.renderer, limits, name=name, width=24)
         self.sampling = Sampling((self.renderer.stop_id,), max_tokens, 0.0)
 
 
