@@ -72,7 +72,9 @@ def test_descriptions_of_parameters_on_request():
 def test_a_schema_that_contains_itself_ends():
     node = {"type": "object", "properties": {}}
     node["properties"]["next"] = node
-    assert declare([tool("f", node)]) == ("f(next?: {next?: {next?: {next?: {next?: any}}}}) - Do it.")
+    assert declare([tool("f", node)]) == (
+        "f(next?: {next?: {next?: {next?: {next?: any}}}}) - Do it."
+    )
 
 
 json_values = st.recursive(
