@@ -18,7 +18,6 @@ import orjson
 from synth.core import voices
 from synth.core.protocols import AgentView, Turn
 from synth.core.types import (
-    REFUSALS,
     Agent,
     Effect,
     Fact,
@@ -31,6 +30,7 @@ from synth.core.types import (
 )
 from synth.judge.values import EXPONENT
 from synth.mistakes import ErrorRates, draw_mistake, right_plan, spoil
+from synth.rubrics import REFUSALS
 
 __all__ = ["ErrorRates", "ReferenceAgent"]
 

@@ -17,7 +17,6 @@ from typing import Literal
 
 from synth.core.canonical import canonical
 from synth.core.types import (
-    REFUSALS,
     Blueprint,
     CallCheck,
     Criterion,
@@ -30,6 +29,8 @@ from synth.core.types import (
     TaskKind,
 )
 
+REFUSALS = frozenset({TaskKind.FORBIDDEN, TaskKind.UNSERVED})
+"""Kinds of task in which the agent is right to do nothing that was asked."""
 SLACK = 3
 """Calls beyond the reference solution before the `should` on economy is missed."""
 

@@ -155,10 +155,6 @@ class TaskKind(StrEnum):
     """No tool of the agent serves the request."""
 
 
-REFUSALS = frozenset({TaskKind.FORBIDDEN, TaskKind.UNSERVED})
-"""Kinds of task in which the agent is right to do nothing that was asked."""
-
-
 class Fact(Frozen):
     """Something the user knows, keyed by parameter and path (never by table)."""
 
@@ -367,7 +363,6 @@ class Reward(Frozen):
 
 __all__ = [
     "ENGINE_ERRORS",
-    "REFUSALS",
     "Agent",
     "Behaviour",
     "Blueprint",
