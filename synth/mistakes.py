@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from synth.core.types import REFUSALS, Effect, OutputValue, PlannedCall, Scalar, Task
+from synth.core.types import Effect, OutputValue, PlannedCall, Scalar, Task
+from synth.rubrics import REFUSALS
 
 
 @dataclass(frozen=True, slots=True)
