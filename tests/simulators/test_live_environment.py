@@ -455,12 +455,16 @@ def test_a_warm_process_of_a_finished_loop_is_not_used_again():
 
 FORGETFUL = """
 import asyncio, json, sys
+from pathlib import Path
 from simulators.live.environment import LiveEnvironment
 from simulators.live.folder import Tree
 from simulators.live.host import LiveServer
 
 async def main():
-    server = LiveServer(name="files", argv=tuple(sys.argv[1:]), allow_weaker=True)
+    folder, *argv = sys.argv[1:]
+    server = LiveServer(
+        name="files", argv=tuple(argv), readable=(Path(folder),), allow_weaker=True
+    )
     environment = LiveEnvironment(server, [], lambda seed: Tree.of({"a": "x"}))
     await environment.reset(0)
     print(environment._host.work)
@@ -470,7 +474,7 @@ asyncio.run(main())
 
 
 def test_a_program_that_forgets_to_close_leaves_neither_process_nor_folder():
-    command = [sys.executable, "-W", "ignore", "-c", FORGETFUL, *COMMAND]
+    command = [sys.executable, "-W", "ignore", "-c", FORGETFUL, str(SERVER.parent), *COMMAND]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     work = Path(done.stdout.strip())
     assert work.name == "data"
@@ -483,7 +487,7 @@ def test_a_program_that_forgets_to_close_leaves_neither_process_nor_folder():
 
 def test_arguments_are_paths_only_where_a_server_says_so():
     async def scenario(paths):
-        kind = LiveServer(name="files", argv=COMMAND, paths=paths, allow_weaker=True)
+        kind = replace(server(probes=False), paths=paths)
         environment = LiveEnvironment(kind, SPECS, lambda seed: Tree.of({"a": "x"}))
         await environment.reset(0)
         try:

@@ -24,6 +24,8 @@ from tool_registry.listing import Command, list_server
 from tool_registry.source import Bench, Listing, Target, split_words
 
 OLD_SDK = "mcp<2"
+_LATEST = re.compile(r'"latest": *"([^"]+)"|^[\w.-]+ \(([^()\s]+)\)$', re.M)
+"""What pip says of the newest version: as JSON, or `name (version)`."""
 _SPEC = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(\[[\w,.-]+\])?(==(?P<version>[\w.!+-]+))?"
 )
@@ -153,16 +155,20 @@ def _why(output: str) -> str:
 
 
 async def _latest(package: str, limit_s: float) -> str | None:
-    """Return the newest version whether it fits this Python or not; None when nobody answers."""
+    """Return the newest version whether it fits this Python or not; None when nobody answers.
+
+    An old pip knows neither option and is asked plainly: it names the newest that fits.
+    """
     ask = [sys.executable, "-m", "pip", "index", "versions", package]
-    ask += ["--ignore-requires-python", "--json"]
     try:
-        done = await install.run_installer(ask, limit_s=min(limit_s, 60.0))
-        lines = [line for line in done.output.splitlines() if line.startswith("{")]
-        latest = orjson.loads(lines[0]).get("latest") if done.status == 0 and lines else None
-    except (ServerFailed, orjson.JSONDecodeError):
-        return None
-    return latest if isinstance(latest, str) and latest else None
+        for options in (["--ignore-requires-python", "--json"], []):
+            done = await install.run_installer([*ask, *options], limit_s=min(limit_s, 60.0))
+            found = _LATEST.search(done.output) if done.status == 0 else None
+            if found:
+                return found[1] or found[2]
+    except ServerFailed:
+        pass  # nobody answered in time: the newest version stays unknown
+    return None
 
 
 def _broken_by_sdk(said: str) -> bool:
