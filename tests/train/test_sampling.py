@@ -9,6 +9,7 @@ import torch
 from train.batches import Row
 from train.engine import Sampling, Step, TorchEngine
 from train.objective import CrossEntropy
+from train.sampling import Generator
 
 GREEDY = Sampling(stop=(2,), max_tokens=12, temperature=0)
 
@@ -74,6 +75,15 @@ def test_a_small_memory_forgets_and_stays_right(loaded):
     given = prompts()
     for _ in range(2):
         drawn = engine.sample(given, GREEDY, [0] * len(given))
+        assert [one.ids for one in drawn] == [greedy(engine.model, p) for p in given]
+
+
+def test_rows_with_copies_of_their_beginning_draw_the_same(engine):
+    # The way of models whose attention is not ours.
+    generator = Generator(engine.model, cache_tokens=1000, share=False)
+    given = prompts()
+    for _ in range(2):
+        drawn = generator.sample(given, GREEDY, [0] * len(given), version=0)
         assert [one.ids for one in drawn] == [greedy(engine.model, p) for p in given]
 
 
