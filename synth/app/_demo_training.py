@@ -6,7 +6,6 @@ Everything is sized by what this machine turned out to compute, and the figures 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +26,7 @@ from synth.core.store import Workspace, now
 from synth.core.types import TaskKind
 from synth.pipeline.record import Training, record_evaluation, record_training
 from synth.pipeline.worlds import open_applications
-from train.data import Conversation, Prepared, agent_of, prepare, read_conversations
+from train.data import Conversation, agent_of, prepare, read_conversations
 from train.evaluate import Case, Evaluation, evaluate
 from train.rl import EpisodeRollouts, RlConfig, train_rl
 from train.sft import SftConfig, train_sft
@@ -38,10 +37,8 @@ SFT_TOKENS = 12_000
 """Most tokens of fine-tuning, and `SFT_SECONDS` at the speed that was measured, if that is less."""
 SFT_SECONDS = 110.0
 RL_SECONDS = 60.0
-AGENTS = 3
-"""Agents of each application whose rows are learned from: rows of one agent share its prompt."""
-LONGEST = 1_600
-"""Longer rows are left out: this is a demonstration, not a model."""
+AGENTS, TOGETHER = 2, 10
+"""Agents of each application whose shortest rows are learned from, and so many rows of each."""
 
 
 class Stages(Protocol):
@@ -60,7 +57,8 @@ def train_and_measure(
         `model`, `sft`, `eval`, `rl` as plain data.
     """
     dataset = read_conversations(run / "dataset" / "train.jsonl")
-    rows = [row for row in dataset if row.application != held_out and row.kind in EVAL_KINDS]
+    known = {name: world for name, world in open_applications().items() if name != held_out}
+    rows = [row for row in dataset if row.application in known and row.kind in EVAL_KINDS]
     texts = [str(m["content"]) for row in rows for m in row.messages if m.get("content")]
     with clock.stage("model"):
         opener = open_model if offline else open_model_or_tiny
@@ -83,7 +81,6 @@ def train_and_measure(
         record_evaluation(store, desk.name, as_data(before))
         record_evaluation(store, sft["checkpoint"], as_data(after))
     with clock.stage("rl"):
-        known = {name: w for name, w in open_applications().items() if name != held_out}
         rl = _rl(desk, config, folder.with_name(f"{folder.name}-rl"), known)
     return {
         "model": desk.name,
@@ -133,10 +130,12 @@ def _evaluate(desk: Desk, cases: Sequence[Case]) -> Evaluation:
 
 
 def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> dict[str, Any]:
-    prepared = prepare(_few_agents(rows), desk.renderer, longest=LONGEST)
-    speed = _speed(desk, prepared)
+    prepared = prepare(_few_agents(rows), desk.renderer)
+    speed = desk.engine.training_speed(prepared.rows[:4])
     budget = min(SFT_TOKENS, int(speed * SFT_SECONDS))
-    settings = SftConfig(budget=budget, lr=config.train.sft.lr, seed=config.seed, epochs=1)
+    settings = SftConfig(
+        budget=budget, lr=config.train.sft.lr, seed=config.seed, epochs=1, together=TOGETHER
+    )
     with interruptible() as stop, bar("sft") as shown:
         result = train_sft(
             desk.engine,
@@ -159,23 +158,17 @@ def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> 
 
 
 def _few_agents(rows: Sequence[Conversation]) -> list[Conversation]:
-    """Return the rows of a few agents with short prompts and many rows, in their order."""
+    """Return short rows of a few agents: rows of one agent share its prompt, computed once."""
     of_agent: dict[tuple[str, str], list[Conversation]] = {}
     for row in rows:
         of_agent.setdefault((row.application, agent_of(row.messages, row.tools)), []).append(row)
-    ranked = sorted(of_agent, key=lambda agent: (len(agent[1]) / len(of_agent[agent]), agent))
-    chosen: set[tuple[str, str]] = set()
-    for application in {row.application for row in rows}:
-        chosen |= set([agent for agent in ranked if agent[0] == application][:AGENTS])
-    return [row for agent in ranked if agent in chosen for row in of_agent[agent]]
-
-
-def _speed(desk: Desk, prepared: Prepared) -> float:
-    """Measure tokens of training a second: a backward pass costs twice a forward pass."""
-    rows = prepared.rows[:2]
-    start = time.perf_counter()
-    desk.engine.forward(rows)
-    return sum(len(row.ids) for row in rows) / (time.perf_counter() - start) / 3
+    chosen: list[Conversation] = []
+    for application in sorted({row.application for row in rows}):
+        agents = [agent for agent in of_agent if agent[0] == application]
+        agents.sort(key=lambda agent: (len(agent[1]) / len(of_agent[agent]), agent))
+        for agent in agents[:AGENTS]:
+            chosen += sorted(of_agent[agent], key=lambda row: len(str(row.messages)))[:TOGETHER]
+    return chosen
 
 
 def _rl(desk: Desk, config: Config, folder: Path, worlds: dict[str, World]) -> dict[str, Any]:
