@@ -120,6 +120,8 @@ def training_rows() -> Iterator[Row]:
     """Yield tokens per second of fine-tuning."""
     from bench_training import rows
 
+    import train  # noqa: F401  it sets how OpenMP waits, before torch is loaded
+
     yield from rows()
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from synth.app._learning import (
-    EVAL_KINDS,
     Desk,
     as_data,
     open_model,
@@ -37,8 +36,10 @@ SFT_TOKENS = 12_000
 """Most tokens of fine-tuning, and `SFT_SECONDS` at the speed that was measured, if that is less."""
 SFT_SECONDS = 110.0
 RL_SECONDS = 60.0
-AGENTS, TOGETHER = 2, 10
-"""Agents of each application whose shortest rows are learned from, and so many rows of each."""
+AGENTS, ROWS, TOGETHER = 3, 8, 4
+"""Agents of each application that are learned from, rows of each, and rows of one step."""
+KINDS = (TaskKind.LOOKUP, TaskKind.UNSERVED)
+"""Kinds that so little training can teach so small a model; the report names them."""
 
 
 class Stages(Protocol):
@@ -58,7 +59,7 @@ def train_and_measure(
     """
     dataset = read_conversations(run / "dataset" / "train.jsonl")
     known = {name: world for name, world in open_applications().items() if name != held_out}
-    rows = [row for row in dataset if row.application in known and row.kind in EVAL_KINDS]
+    rows = [row for row in dataset if row.application in known and row.kind in KINDS]
     texts = [str(m["content"]) for row in rows for m in row.messages if m.get("content")]
     with clock.stage("model"):
         opener = open_model if offline else open_model_or_tiny
@@ -67,7 +68,7 @@ def train_and_measure(
     # Another run or another model never goes on where this one stopped.
     folder = workspace / "checkpoints" / f"{run.name}-{desk.engine.loaded.name}"
     worlds = open_applications([held_out])
-    cases = sample_cases(config, worlds, CASES)
+    cases = sample_cases(config, worlds, CASES, KINDS)
     with clock.stage("evaluate before"):
         before = _evaluate(desk, cases)
     started_at = now()
@@ -167,7 +168,7 @@ def _few_agents(rows: Sequence[Conversation]) -> list[Conversation]:
         agents = [agent for agent in of_agent if agent[0] == application]
         agents.sort(key=lambda agent: (len(agent[1]) / len(of_agent[agent]), agent))
         for agent in agents[:AGENTS]:
-            chosen += sorted(of_agent[agent], key=lambda row: len(str(row.messages)))[:TOGETHER]
+            chosen += sorted(of_agent[agent], key=lambda row: len(str(row.messages)))[:ROWS]
     return chosen
 
 
