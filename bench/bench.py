@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -98,6 +99,28 @@ def _replayed(
 def generation_rows() -> Iterator[Row]:
     """Yield accepted offline trajectories per second of one core, and what they cost by stage."""
     from bench_generation import rows
+
+    yield from rows()
+
+
+def command_rows() -> Iterator[Row]:
+    """Yield start-up times."""
+    for label, line in (
+        ("toolloom --help", [sys.executable, "-m", "synth", "--help"]),
+        ("python -c pass (the limit)", [sys.executable, "-c", "pass"]),
+    ):
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - start)
+        yield label, f"{median(times):.2f} s", ""
+
+
+def training_rows() -> Iterator[Row]:
+    """Yield tokens per second of fine-tuning."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the package sets it, before torch
+    from bench_training import rows
 
     yield from rows()
 
