@@ -125,29 +125,6 @@ def training_rows() -> Iterator[Row]:
     yield from rows()
 
 
-def command_rows() -> Iterator[Row]:
-    """Yield start-up times."""
-    for label, line in (
-        ("toolloom --help", [sys.executable, "-m", "synth", "--help"]),
-        ("python -c pass (the limit)", [sys.executable, "-c", "pass"]),
-    ):
-        times = []
-        for _ in range(7):
-            start = time.perf_counter()
-            subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
-            times.append(time.perf_counter() - start)
-        yield label, f"{median(times):.2f} s", ""
-
-
-def training_rows() -> Iterator[Row]:
-    """Yield tokens per second of fine-tuning."""
-    from bench_training import rows
-
-    import train  # noqa: F401  it sets how OpenMP waits, before torch is loaded
-
-    yield from rows()
-
-
 TABLES = {
     "engine": engine_rows,
     "generation": generation_rows,
