@@ -88,6 +88,7 @@ def train_and_measure(
         "sft": sft,
         "eval": {
             "application": held_out,
+            "kinds": list(KINDS),
             "n": after.n,
             "before": before.pass_rate,
             "after": after.pass_rate,

@@ -49,12 +49,14 @@ def test_the_page_shows_funnel_plots_and_three_trajectories(made, tmp_path):
             "loss_first": 3.5, "loss_last": 2.25, "tokens_per_s": 100.0, "steps": 2, "tokens": 900,
             "checkpoint": str(tmp_path / "step-000002"),
         },
-        "eval": {"application": "hotel", "n": 24, "before": 0.125, "after": 0.25},
+        "eval": {
+            "application": "hotel", "kinds": ["lookup"], "n": 24, "before": 0.125, "after": 0.25
+        },
         "rl": {"reward_first": 0.25, "reward_last": 0.5, "iterations": 3},
     }  # fmt: skip
     given = figures(workspace, report, **trained)
     page = write_report(workspace, run, given, report, None).read_text(encoding="utf-8")
-    assert "| 12 % before, 25 % after, n = 24 |" in page
+    assert "not trained on (lookup) | 12 % before, 25 % after, n = 24 |" in page
     assert "loss 3.500 → 2.250 in 2 steps" in page
     assert "mean reward 0.250 → 0.500 in 3 iterations" in page
     assert f"accepted        {report['accepted']:>7}" in page
@@ -69,7 +71,13 @@ def test_the_page_shows_funnel_plots_and_three_trajectories(made, tmp_path):
 def test_what_was_not_measured_is_no_figure(made):
     workspace, run, report = made
     nothing = {
-        "eval": {"application": "hotel", "n": 0, "before": None, "after": None},
+        "eval": {
+            "kinds": ["lookup"],
+            "application": "hotel",
+            "n": 0,
+            "before": None,
+            "after": None,
+        },
         "rl": {"reward_first": None, "reward_last": None, "iterations": 0},
     }
     page = write_report(workspace, run, figures(workspace, report, **nothing), report, None)
