@@ -21,7 +21,7 @@ import orjson
 
 from synth.app._options import positive
 from synth.app._show import afterwards, bar, say, show
-from synth.core.config import Config
+from synth.core.config import Config, load_config
 from synth.core.store import Workspace
 from synth.pipeline.compose import made_of
 from synth.pipeline.export import export
@@ -128,9 +128,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _config(arguments: argparse.Namespace, workspace: Path) -> Config:
     live = bool(open_live(workspace)) and not arguments.offline
-    return Config.model_validate(
-        {"seed": arguments.seed, "generate": {"live_share": LIVE_SHARE if live else 0.0}}
-    )
+    share = LIVE_SHARE if live else 0.0
+    return load_config(None, [f"seed={arguments.seed}", f"generate.live_share={share}"])
 
 
 def _listed(crawled: CrawlReport | None) -> int | None:

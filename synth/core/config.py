@@ -37,7 +37,7 @@ class ModelConfig(Frozen):
     """One model behind an OpenAI-compatible endpoint."""
 
     model: str
-    base_url: str | None = None
+    base_url: str | None = Field(default=None, pattern=r"^https?://[^/]")
     """Default: the `openai` package's own."""
     key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable with the key; the key itself is never stored."""
@@ -164,7 +164,7 @@ def _paths(tree: Mapping[str, Any]) -> list[str]:
 class Config(Frozen):
     """The whole configuration."""
 
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**53), le=2**53)
     generate: Generate = Generate()
     models: Models = Models()
     train: Train = Train()

@@ -26,6 +26,7 @@ def test_a_file_is_read_and_overridden_by_set(tmp_path):
         ("models.agent.base_ulr=x", "did you mean base_url"),
         ("generate.agents=-1", "generate.agents"),
         ("seed.x.y=1", "seed: "),
+        ("seed=99999999999999999999", "seed: Input should be less than or equal to"),
         ("nothing", "not KEY=VALUE"),
         ("generate.errors.rate=2", "less than or equal to 1"),
         ("generate.mix={lookup=-1}", "generate.mix.lookup: Input should be greater than"),
@@ -42,6 +43,10 @@ def test_a_file_is_read_and_overridden_by_set(tmp_path):
         ("models.agent={model='m', top_p=0}", "models.agent.top_p: Input should be"),
         ("models.agent={model='m', temperature=-1}", "models.agent.temperature: Input should"),
         ("models.agent.temperature=1", "models.agent.model: Field required"),
+        (
+            "models.agent={model='m', base_url='localhost:1'}",
+            "models.agent.base_url: String should",
+        ),
     ],
 )
 def test_a_wrong_override_is_one_clear_line(override, says):
