@@ -16,7 +16,7 @@ import orjson
 from synth.core.canonical import canonical
 from synth.core.plugins import Plugins
 from synth.core.types import Agent, Message, ToolSpec
-from synth.run import Episode, Planned, read_agents, read_episodes, read_plan
+from synth.run import Episode, Planned, agent_of, read_agents, read_episodes, read_plan
 
 EXPORTERS = Plugins("exporter", "synth.exporters", "EXPORTER")
 
@@ -103,7 +103,7 @@ def dataset_rows(
     episodes = {episode.trajectory.episode: episode for episode in read_episodes(run)}
     lists: dict[str, str] = {}
     for planned, episode in accepted(read_plan(run), episodes, limit):
-        agent = agents[planned.agent]
+        agent = agent_of(planned, agents, run)
         if agent.key not in lists:
             shown = [tools[agent.application][name].openai() for name in agent.tools]
             lists[agent.key] = orjson.dumps(shown).decode()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from statistics import median
 from typing import Any
 
+import orjson
+
 from synth.agents import agent_stats
+from synth.core.errors import BadInput, BadRow
 from synth.core.protocols import World
 from synth.core.types import Agent
 from synth.gate import DECOYS
@@ -134,6 +138,32 @@ def _shape(episodes: list[Episode]) -> dict[str, Any]:
         "tools_called": len(tools),
         "real": sum(e.trajectory.real for e in episodes),
     }
+
+
+_SHOWN = frozenset(
+    {"run", "accepted", "episodes", "candidates", "given_up", "tasks", "agents"}
+    | {"rejected_by_reason", "faults_by_owner", "decoys"}
+    | {"agents_by_application", "by_application", "by_kind"}
+)
+
+
+def read_report(run: Path) -> dict[str, Any]:
+    """Return `report.json` of a run folder.
+
+    Raises:
+        BadInput: the run is not finished.
+        BadRow: the file is damaged.
+    """
+    file, remedy = run / "report.json", "repeat its generate command"
+    if not file.exists():
+        raise BadInput("the run is not finished", where=str(run), remedy=remedy)
+    try:
+        report = dict(orjson.loads(file.read_bytes()))
+    except (ValueError, TypeError) as error:
+        raise BadRow(f"not a run's report: {error}", where=str(file), remedy=remedy) from error
+    if missing := sorted(_SHOWN - report.keys()):
+        raise BadRow(f"{', '.join(missing)} missing", where=str(file), remedy=remedy)
+    return report
 
 
 def funnel_lines(report: Mapping[str, Any]) -> list[str]:

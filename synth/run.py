@@ -119,11 +119,15 @@ class Run:
 
     def add_plan(self, planned: Planned, agent: Agent) -> None:
         """Append an episode to the plan, and its agent if it is new."""
+        self.add_agent(agent)
+        self._plan_file.append(planned.model_dump_json().encode())
+        self.plan.append(planned)
+
+    def add_agent(self, agent: Agent) -> None:
+        """Append an agent if it is new."""
         if agent.key not in self.agents:
             self._agent_file.append(agent.model_dump_json().encode())
             self.agents[agent.key] = agent
-        self._plan_file.append(planned.model_dump_json().encode())
-        self.plan.append(planned)
 
     def add_episode(self, episode: Episode) -> None:
         """Append a finished episode."""
@@ -208,6 +212,22 @@ def read_plan(path: Path) -> Iterator[Planned]:
 def read_agents(path: Path) -> Iterator[Agent]:
     """Yield the agents of a run folder; raises as `read_plan`."""
     yield from _rows(path / "agents.jsonl", Agent)
+
+
+def agent_of(planned: Planned, agents: Mapping[str, Agent], path: Path) -> Agent:
+    """Return the agent of a plan row of the run folder `path`.
+
+    Raises:
+        BadRow: the agent's row is lost.
+    """
+    agent = agents.get(planned.agent)
+    if agent is None:
+        raise BadRow(
+            f"the agent of episode {planned.index} of the plan is missing: {planned.agent}",
+            where=str(path / "agents.jsonl"),
+            remedy="repeat the generate command: it makes it again",
+        )
+    return agent
 
 
 def read_episodes(path: Path) -> Iterator[Episode]:

@@ -18,6 +18,7 @@ from synth.core.config import Config
 from synth.core.errors import (
     BadConfig,
     BadInput,
+    BadRow,
     DiskFull,
     NotSuitable,
     ServerFailed,
@@ -123,8 +124,20 @@ class Composer:
         )
 
     def agent(self, world: str, key: str) -> Agent:
-        """Return the agent of `world` with that key."""
-        return next(agent for agent in self.agents(world) if agent.key == key)
+        """Return the agent of `world` with that key.
+
+        Raises:
+            BadRow: there is none: a plan was edited.
+        """
+        agents = self.agents(world) if world in self.worlds else []
+        agent = next((agent for agent in agents if agent.key == key), None)
+        if agent is None:
+            raise BadRow(
+                f"no agent {key!r} of {world!r} can be made from this run's settings",
+                where="plan.jsonl",
+                remedy="restore the file, or start another run",
+            )
+        return agent
 
     def agents(self, world: str) -> list[Agent]:
         """Return the agents of a world (made once)."""

@@ -9,21 +9,29 @@ from typing import Any
 import orjson
 
 from synth.core.config import Config
-from synth.core.errors import BadInput
+from synth.core.errors import BadRow
 from synth.core.jsonl import write_atomic
 from synth.core.prompts import prompts
 from synth.core.types import ToolSpec
 from synth.dataset import EXPORTERS, Exporter, dataset_rows
-from synth.report import funnel_lines
+from synth.report import funnel_lines, read_report
 
 
 def run_tools(run: Path) -> dict[str, dict[str, ToolSpec]]:
-    """Return the tools that a run's agents were shown, by world and name (from `tools.json`)."""
-    data = orjson.loads((run / "tools.json").read_bytes())
-    return {
-        world: {name: ToolSpec.model_validate(tool) for name, tool in tools.items()}
-        for world, tools in data.items()
-    }
+    """Return the tools that a run's agents were shown, by world and name (from `tools.json`).
+
+    Raises:
+        BadRow: the file is damaged.
+    """
+    file = run / "tools.json"
+    try:
+        return {
+            world: {name: ToolSpec.model_validate(tool) for name, tool in tools.items()}
+            for world, tools in orjson.loads(file.read_bytes()).items()
+        }
+    except (OSError, ValueError, AttributeError) as error:
+        first = str(error).splitlines()[0]
+        raise BadRow(f"not a run's tools: {first}", where=str(file)) from error
 
 
 def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None) -> dict[str, Any]:
@@ -40,14 +48,10 @@ def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None
 
     Raises:
         UnknownName: no such exporter.
-        BadInput: the run is not finished.
+        BadInput: the run is not finished, or one of its files is damaged.
     """
     exporters: list[Exporter] = [EXPORTERS.get(name) for name in formats]
-    if not (run / "report.json").exists():
-        raise BadInput(
-            "the run is not finished", where=str(run), remedy="repeat its generate command"
-        )
-    report = orjson.loads((run / "report.json").read_bytes())
+    report = read_report(run)
     wanted = report["accepted"] if limit is None else min(limit, report["accepted"])
     rows = list(dataset_rows(run, run_tools(run), wanted))
     files = {}

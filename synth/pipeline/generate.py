@@ -162,6 +162,8 @@ class Generation:
         """Return place `index` of the plan: read from the run, or made now and written."""
         if index < len(self.run.plan):
             planned = self.run.plan[index]
+            if planned.agent not in self.run.agents:  # its line was lost
+                self.run.add_agent(self.composer.agent(planned.world, planned.agent))
         else:
             planned = await self.composer.planned(index, self._on_try)
             self.run.add_plan(planned, self.composer.agent(planned.world, planned.agent))

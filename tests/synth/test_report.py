@@ -1,15 +1,18 @@
 """The report of a run: what the gate tried, and how various the agents are."""
 
 import asyncio
+import shutil
 
 import orjson
 import pytest
 
 from synth.core.config import load_config
+from synth.core.errors import BadRow
 from synth.pipeline.compose import Decoys
+from synth.pipeline.export import export
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
-from synth.report import funnel_lines
+from synth.report import funnel_lines, read_report
 from synth.run import read_plan
 
 
@@ -57,3 +60,18 @@ def test_people_read_both(made):
     assert ["noop", str(noop["tried"]), str(noop["failed"])] in lines
     figures = (clinic["agents"], clinic["toolsets"], clinic["near_duplicates"])
     assert ["clinic", *map(str, figures), str(len(clinic["tools_unused"]))] in lines
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[1]", "7", "null", '{"accepted": 3}'])
+def test_a_damaged_report_is_named(tmp_path, text):
+    (tmp_path / "report.json").write_text(text, encoding="utf-8")
+    with pytest.raises(BadRow, match=r"report\.json: .*repeat its generate command"):
+        read_report(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"clinic": 7}', '{"clinic": {"x": {}}}'])
+def test_an_export_names_damaged_tools(made, tmp_path, text):
+    run = shutil.copytree(made[0], tmp_path / "r")
+    (run / "tools.json").write_text(text, encoding="utf-8")
+    with pytest.raises(BadRow, match=r"r/tools\.json: not a run's tools"):
+        export(run, tmp_path / "out", formats=["openai"], limit=None)

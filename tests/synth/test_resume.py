@@ -14,6 +14,7 @@ import pytest
 from synth.core.config import load_config
 from synth.core.errors import BadInput, BadRow, ToolloomError
 from synth.core.store import Workspace
+from synth.pipeline.export import export
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
 from synth.run import Run, read_episodes, read_plan
@@ -183,6 +184,29 @@ def test_a_damaged_row_in_the_middle_is_named_and_nothing_is_changed(tmp_path):
     with pytest.raises(BadRow, match=r"episodes-0\.jsonl:3: .*surprise"):
         make(tmp_path)
     assert path.read_bytes() == damaged
+
+
+def test_a_lost_agent_is_made_again(tmp_path):
+    report = make(tmp_path, Goal(episodes=5))
+    run = tmp_path / "runs" / "r"
+    before = (run / "agents.jsonl").read_bytes().splitlines()
+    (run / "agents.jsonl").write_bytes(b"\n".join(before[1:]) + b"\n")
+    with pytest.raises(
+        BadRow, match=r"agents\.jsonl: the agent of episode 0 .*repeat the generate"
+    ):
+        export(run, tmp_path / "out", formats=["openai"], limit=None)
+    assert make(tmp_path, Goal(episodes=5)) == report
+    assert sorted((run / "agents.jsonl").read_bytes().splitlines()) == sorted(before)
+
+
+def test_an_agent_that_was_never_made_is_named(tmp_path):
+    make(tmp_path, Goal(episodes=5))
+    path = tmp_path / "runs" / "r" / "plan.jsonl"
+    first, rest = path.read_text(encoding="utf-8").split("\n", 1)
+    row = json.loads(first) | {"agent": "nobody"}
+    path.write_text(f"{json.dumps(row)}\n{rest}", encoding="utf-8")
+    with pytest.raises(BadRow, match=r"plan\.jsonl: no agent 'nobody' of 'clinic'"):
+        make(tmp_path, Goal(episodes=5))
 
 
 def test_a_second_process_on_the_same_run_is_refused_by_name(tmp_path):
