@@ -66,12 +66,25 @@ def write_checkpoint(
 
 
 def latest_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return the newest checkpoint of a run, if there is one."""
+    """Return the newest checkpoint of a run, if there is one.
+
+    Raises:
+        BadInput: its cursor is damaged.
+    """
     found = _all(folder)
     if not found:
         return None
-    cursor = json.loads((found[-1] / CURSOR).read_text(encoding="utf-8"))
-    return Checkpoint(found[-1], int(cursor["step"]), cursor)
+    file = found[-1] / CURSOR
+    try:
+        cursor = json.loads(file.read_text(encoding="utf-8"))
+        step, _ = int(cursor["step"]), (cursor["fingerprint"], cursor["resumable"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(
+            f"not a checkpoint's cursor: {error!r}",
+            where=str(file),
+            remedy=f"remove {found[-1]}, or give another --run name",
+        ) from error
+    return Checkpoint(found[-1], step, cursor)
 
 
 def resume(engine: TorchEngine, checkpoint: Checkpoint, *, fingerprint: str) -> None:

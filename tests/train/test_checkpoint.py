@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from synth.core.errors import ToolloomError
+from synth.core.errors import BadInput, ToolloomError
 from train.batches import Row
 from train.checkpoint import latest_checkpoint, write_checkpoint
 from train.engine import Step
@@ -64,3 +64,11 @@ def test_only_the_newest_checkpoint_is_kept(engine, tmp_path):
     for number in (1, 2, 10):
         write_checkpoint(engine, tmp_path, step=number, cursor=CURSOR, state=False)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000010"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"step": 3}', '{"step": "x"}'])
+def test_a_damaged_cursor_is_named(engine, tmp_path, text):
+    written = write_checkpoint(engine, tmp_path, step=3, cursor=CURSOR)
+    (written.folder / "cursor.json").write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match=r"step-000003/cursor\.json: not a checkpoint's cursor"):
+        latest_checkpoint(tmp_path)
