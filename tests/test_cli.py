@@ -131,6 +131,8 @@ def test_json_is_one_object_on_stdout_and_progress_stays_on_stderr(tmp_path):
     assert answer == {"columns": ["n"], "rows": [[20]]}
     found = json.loads(toolloom(tmp_path, "registry", "search", "cancel booking", "--json").stdout)
     assert found["rows"][0][0] == "application:hotel/cancel_booking"
+    linted = json.loads(toolloom(tmp_path, "lint", "clinic", "--json").stdout)
+    assert all(tool["calls"]["ok"] > 0 for tool in linted["tools"].values())
 
 
 def test_people_get_a_funnel_and_a_table(tmp_path):

@@ -10,7 +10,6 @@ toolloom lint my_app.yaml    a file
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import Any
 
 from simulators.sql.engine import Engine
@@ -44,5 +43,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "application": report.application,
         "errors": [],
         "warnings": [str(finding) for finding in report.warnings],
-        "tools": {name: asdict(figures) for name, figures in report.figures.items()},
+        # Not `asdict`: Python 3.11 rebuilds a Counter from pairs, which it then counts.
+        "tools": {
+            name: {"calls": dict(figures.calls), "goals": dict(figures.goals)}
+            for name, figures in report.figures.items()
+        },
     }
