@@ -109,8 +109,9 @@ def test_a_malformed_200_is_retried_and_never_taken_for_a_reply(server):
 
 
 def test_the_deadline_bounds_the_whole_call(server):
-    server.script = [(503, {})]
-    with pytest.raises(ModelFailed, match="within 1 s"):
+    server.script = [(503, {"error": {"message": "busy"}})]
+    says = "within 1 s; the last try: the endpoint answered 503: busy"
+    with pytest.raises(ModelFailed, match=says):
         ask(server, timeout_s=1.0)
 
 

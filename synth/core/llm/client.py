@@ -56,12 +56,14 @@ class OpenAIModel:
         Raises:
             ModelFailed: no usable reply in time, or the endpoint refused the request.
         """
+        failures: list[str] = []
         try:
             async with asyncio.timeout(self.config.timeout_s):
-                return await self._with_retries(self._body(request))
+                return await self._with_retries(self._body(request), failures)
         except TimeoutError as error:
+            last = f"; the last try: {failures[-1]}" if failures else ""
             raise ModelFailed(
-                f"no usable reply within {self.config.timeout_s:g} s", where=self.name
+                f"no usable reply within {self.config.timeout_s:g} s{last}", where=self.name
             ) from error
 
     async def close(self) -> None:
@@ -85,7 +87,8 @@ class OpenAIModel:
             body["response_format"] = request.response_format
         return body
 
-    async def _with_retries(self, body: dict[str, Any]) -> Reply:
+    async def _with_retries(self, body: dict[str, Any], failures: list[str]) -> Reply:
+        """Ask until there is a reply; `failures` says what went wrong so far."""
         wait = _FIRST_WAIT_S
         while True:
             floor = 0.0
@@ -98,8 +101,10 @@ class OpenAIModel:
                 if error.status_code not in _RETRYABLE:
                     raise ModelFailed(_status_line(error), where=self.name) from error
                 floor = _retry_after(error)
-            except (openai.APIConnectionError, ModelFailed):
-                pass  # network faults and malformed replies may pass; the deadline bounds us
+                failures.append(_status_line(error))
+            except (openai.APIConnectionError, ModelFailed) as error:
+                # Network faults and malformed replies may pass; the deadline bounds us.
+                failures.append(error.what if isinstance(error, ModelFailed) else str(error))
             await asyncio.sleep(max(floor, self._jitter.uniform(0, wait)))
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
