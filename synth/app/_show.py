@@ -120,7 +120,7 @@ def afterwards() -> Iterator[None]:
     try:
         yield
     except ToolloomError as error:
-        say(f"not entered in the registry: {error}")
+        say(f"not entered in the registry: {' '.join(str(error).split())}")
 
 
 def say(line: str) -> None:

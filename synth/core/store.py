@@ -350,8 +350,8 @@ def _translated(error: duckdb.Error, database: Path) -> Exception:
         return StoreDamaged(
             f"the registry does not open: {message.splitlines()[0][:200]}",
             where=where,
-            remedy=f"it was kept as {kept.name}; repeat the command, then crawl again or ingest "
-            "the runs, whose files are complete",
+            remedy=f"it was kept as {kept.name}; the files of the runs are complete: repeat "
+            "crawl and generate commands, and they are entered again",
         )
     return error
 
