@@ -30,7 +30,7 @@ from train.evaluate import Case, Evaluation, evaluate
 from train.rl import EpisodeRollouts, RlConfig, train_rl
 from train.sft import SftConfig, train_sft
 
-CASES = 16
+CASES = 12
 """Episodes of the evaluation, all played at once: one wave."""
 SFT_TOKENS = 12_000
 """Most tokens of fine-tuning, and `SFT_SECONDS` at the speed that was measured, if that is less."""
