@@ -83,6 +83,7 @@ def test_help_lists_every_command(tmp_path):
         ("crawl ftp:thing", "not a source of tools"),
         ("crawl no/such/mcp.json", "no/such/mcp.json"),
         ("registry search", "needs a text"),
+        ("registry sql ;", "no query"),
         ("registry show no_such_tool", "unknown tool"),
         ("registry sql 'SELECT", "sql"),
         ("train rl", "rl needs --application"),

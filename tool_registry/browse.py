@@ -143,6 +143,8 @@ def sql(
         clock.start()
         try:
             found = con.execute(query)
+            if found is None:  # nothing but spaces and comments
+                raise BadInput("no query", where="sql", remedy="for instance SELECT * FROM tools")
             columns = tuple(column[0] for column in found.description or ())
             rows = found.fetchmany(limit + 1) if columns else []
         except duckdb.InterruptException as error:

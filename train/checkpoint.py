@@ -97,7 +97,7 @@ def resume(engine: TorchEngine, checkpoint: Checkpoint, *, fingerprint: str) -> 
         raise BadInput(
             "the checkpoint belongs to a run with other settings or data",
             where=str(checkpoint.folder),
-            remedy="use the same settings, or another folder",
+            remedy="use the same settings, or another --run name",
         )
     engine.load_weights(checkpoint.folder)
     if checkpoint.cursor["resumable"]:

@@ -210,6 +210,12 @@ def _start(
         return [], 0
     resume(engine, checkpoint, fingerprint=fingerprint)
     history = [row for row in jsonl.read(file) if row["step"] <= checkpoint.step]
+    if len(history) != checkpoint.step:
+        raise BadInput(
+            f"metrics of {len(history)} steps, the checkpoint is of step {checkpoint.step}",
+            where=str(file),
+            remedy=f"restore it, or remove {folder}",
+        )
     # Steps after the checkpoint will be taken again.
     jsonl.write_atomic(file, b"".join(orjson.dumps(row) + b"\n" for row in history))
     return history, checkpoint.step

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Answer from the registry."""
     if arguments.action != "stats" and not arguments.text:
-        raise BadInput(f"registry {arguments.action} needs a text", where="toolloom registry")
+        raise BadInput(f"{arguments.action} needs a text", remedy="see toolloom registry --help")
     workspace = Workspace(arguments.workspace)
     register_missing(workspace)
     result = _ANSWERS[arguments.action](workspace, arguments)
