@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         _add_shared(own, top=False)
         module.configure(own)
-        arguments = own.parse_args(after, namespace=top)
+        arguments = own.parse_intermixed_args(after, namespace=top)
         result = module.run(arguments)
         if arguments.json and result is not None:
             sys.stdout.write(_json(result) + "\n")
