@@ -16,6 +16,7 @@ from typing import Any
 import apsw
 
 from simulators.sql.functions import ALLOWED, IDENTITY, PURE
+from simulators.sql.pages import Pages, open_pages
 
 MAX_TEXT = 100_000
 """Bytes of one value."""
@@ -24,7 +25,7 @@ MAX_STEPS = 2_000_000
 MAX_MEMORY = 64 * 2**20
 """Bytes by which SQLite's memory may grow in one call."""
 _TICK = 2_000
-_STATEMENTS = 600
+_STATEMENTS = 512
 
 _LIMITS = {
     apsw.SQLITE_LIMIT_LENGTH: MAX_TEXT,
@@ -165,9 +166,12 @@ class Budget:
         return self._ticks > MAX_STEPS // _TICK or grown > MAX_MEMORY
 
 
-def connect(guard: Guard, budget: Budget) -> apsw.Connection:
-    """Open an empty in-memory database with `guard` and `budget` in force."""
-    connection = apsw.Connection(":memory:", statementcachesize=_STATEMENTS)
+def connect(guard: Guard, budget: Budget, pages: Pages | None = None) -> apsw.Connection:
+    """Open an in-memory database with `guard` and `budget` in force: an empty one, or `pages`."""
+    if pages is None:
+        connection = apsw.Connection(":memory:", statementcachesize=_STATEMENTS)
+    else:
+        connection = open_pages(pages, statements=_STATEMENTS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)

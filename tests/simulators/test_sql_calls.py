@@ -685,13 +685,35 @@ def test_only_so_many_queries_are_remembered():
     assert environment.query("SELECT 0 AS n") == [{"n": 0}]
 
 
-def test_databases_are_lent_by_seed_and_kept_within_bounds():
+def test_one_database_serves_one_seed_after_the_other_and_prepares_nothing_again():
+    engine = Engine(LIBRARY.application)
+    environment, other = engine.environment(), engine.environment()
+    other.reset_now(2)
+    expected = other.call_now("find_member", {"email": "ben@example.org"}).content
+    read = "SELECT group_concat(email) AS emails FROM members"
+    emails = other.query(read)
+    environment.reset_now(1)
+    environment.query(read)
+    store = environment._store
+    guard, asked = store._guard, store._guard.read
+    environment.call_now("find_member", {"email": "ben@example.org"})
+    asked.clear()
+    environment.reset_now(2)
+    assert environment._store is store
+    assert environment.query(read) == emails
+    assert environment.call_now("find_member", {"email": "ben@example.org"}).content == expected
+    assert guard.read == set()  # SQLite asks the guard only when it prepares
+
+
+def test_databases_are_lent_to_others_and_kept_within_bounds():
     engine = Engine(LIBRARY.application)
     first = engine.environment()
     first.reset_now(1)
     answer(first, "lend_book", book_id="B1", member_id="M001")
     lent = first._store
     first.reset_now(2)
+    assert first._store is lent
+    first.close_now()
     second = engine.environment()
     second.reset_now(1)
     assert second._store is lent
