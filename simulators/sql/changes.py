@@ -71,20 +71,27 @@ def read_changes(
 
 def _change(event: Event, table: Table, skip: Collection[str]) -> Change | None:
     name, old, new = event
-    before = dict(zip(table.columns, old, strict=True)) if old else {}
-    after = dict(zip(table.columns, new, strict=True)) if new else {}
-    for column in skip:
-        before.pop(column, None)
-        after.pop(column, None)
-    operation = "update" if old and new else "insert" if new else "delete"
-    if operation == "update":
-        changed = [column for column, value in after.items() if before[column] != value]
-        if not changed:
+    columns: Iterable[str] = table.columns
+    if old and new:
+        before, after = {}, {}
+        for column, was, now in zip(columns, old, new, strict=True):
+            if was != now and column not in skip:
+                before[column], after[column] = was, now
+        if not before:
             return None
-        before = {column: before[column] for column in ("id", *changed)}
-        after = {column: after[column] for column in ("id", *changed)}
-    floats = float in map(type, (*before.values(), *after.values()))
-    return Change(name, operation, before or None, after or None, floats)
+        key = table.key
+        before["id"], after["id"] = old[key], new[key]
+        floats = float in map(type, before.values()) or float in map(type, after.values())
+        return Change(name, "update", before, after, floats)
+    row = dict(zip(columns, new or old or (), strict=True))
+    for column in skip:
+        row.pop(column, None)
+    floats = float in map(type, row.values())
+    return (
+        Change(name, "insert", None, row, floats)
+        if new
+        else Change(name, "delete", row, None, floats)
+    )
 
 
 def apply_changes(
@@ -117,7 +124,7 @@ def lines(changes: list[Change], generated: Collection[str]) -> Diff:
         generated: identifiers that `next_id` gave out.
     """
     names = _names(changes, generated) if generated else {}
-    return tuple(sorted(_line(change, names) for change in changes))
+    return tuple(sorted([_line(change, names) for change in changes]))
 
 
 def _line(change: Change, names: Mapping[str, str]) -> str:
@@ -128,8 +135,8 @@ def _line(change: Change, names: Mapping[str, str]) -> str:
 
 
 def _rename(row: _Row | None, names: Mapping[str, str]) -> _Row | None:
-    if row is None:
-        return None
+    if row is None or not names:
+        return row
     return {k: names.get(v, v) if isinstance(v, str) else v for k, v in row.items()}
 
 
@@ -141,7 +148,7 @@ def _names(changes: list[Change], generated: Collection[str]) -> dict[str, str]:
             for value in (row or {}).values():
                 if isinstance(value, str) and value in generated:
                     places.setdefault(value, []).append(number)
-    if len(places) == 1:
+    if len(places) <= 1:
         return dict.fromkeys(places, _hash("the only one"))
     colours = _refine(changes, places, dict.fromkeys(places, "~"))
     if _tied(colours):

@@ -23,6 +23,7 @@ from simulators.sql.program import (
     Arguments,
     Let,
     Lookup,
+    Naming,
     Program,
     Require,
     ResultColumn,
@@ -181,7 +182,8 @@ class Compiler:
                 raise self.fail(f"{here}.columns", f"no column {name!r}", suggest(name, names))
             self.origin(column, f"{here}.columns.{name}")
         columns = self.result_columns(found, declared)
-        return Return(sql, step.shape or "list", columns, not found.readonly, step.rows)
+        shape, naming = step.shape or "list", Naming(columns)
+        return Return(sql, shape, columns, not found.readonly, step.rows, naming)
 
     def result_columns(
         self, found: Look, declared: Mapping[str, str] | None = None

@@ -17,7 +17,7 @@ from simulators.sql.environment import SqlEnvironment
 from simulators.sql.generators import Kinds, Row
 from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.images import Images
-from simulators.sql.program import Program, ResultColumn
+from simulators.sql.program import Naming, Program, ResultColumn
 from simulators.sql.references import check_references
 from simulators.sql.seeding import Seeded
 from simulators.sql.store import Stores
@@ -33,6 +33,7 @@ class Reader:
     """A vetted read: its columns, ready to run."""
 
     columns: tuple[ResultColumn, ...]
+    naming: Naming
 
 
 class Engine:
@@ -115,7 +116,8 @@ class Engine:
         found = self._readers.get(sql)
         if found is None:
             looked = self.compiler.look(sql, Mode.READ, "query")
-            found = self._readers[sql] = Reader(self.compiler.result_columns(looked))
+            columns = self.compiler.result_columns(looked)
+            found = self._readers[sql] = Reader(columns, Naming(columns))
             if len(self._readers) > _QUERIES:
                 self._readers.popitem(last=False)
         return found

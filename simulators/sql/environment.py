@@ -21,7 +21,7 @@ import apsw
 import orjson
 
 from simulators.sql.changes import lines, read_changes
-from simulators.sql.program import CallFailed, Program, as_dicts, failure
+from simulators.sql.program import CallFailed, Program, failure
 from simulators.sql.store import Store
 from synth.core.errors import BadInput, ToolloomError
 from synth.core.types import CallError, Diff, Scalar, ToolResult, ToolSpec
@@ -102,13 +102,11 @@ class SqlEnvironment:
             raise ToolloomError("the environment is closed", remedy="make a new one")
         seeded = self.engine.seeded(seed)
         store = self._store
-        if store is None or store.seed != seed:
-            self._let_go()
-            store = self.engine.stores.take(seed)
-            if store.seed != seed:
-                store.load(seed, seeded.image)
+        if store is None:
+            store = self._store = self.engine.stores.take(seed)
+        if store.seed != seed:
+            store.load(seed, seeded.image)
         store.start(seeded.highest)
-        self._store = store
         self._start, self._diff = b"", ()
         self._log.clear()
 
@@ -210,7 +208,7 @@ class SqlEnvironment:
             rows = store.connection.execute(sql, parameters).fetchall()
         except (apsw.Error, ValueError, TypeError) as error:
             raise ToolloomError(f"{str(error).splitlines()[0]}: {sql}", where=self._name) from error
-        return as_dicts(rows, reader.columns)
+        return reader.naming.dicts(rows)
 
     # --- calls -------------------------------------------------------------------------------
 
@@ -224,9 +222,12 @@ class SqlEnvironment:
         program = self.engine.programs.get(name)
         if program is None:
             return _failed(CallFailed("unknown_tool", f"There is no tool {name!r}."))
-        if not isinstance(arguments, Mapping):
+        if type(arguments) is dict:  # nearly always, and the other questions take a while
+            given = arguments
+        elif isinstance(arguments, Mapping):
+            given = dict(arguments)
+        else:
             return _failed(CallFailed("invalid_arguments", "The arguments are no object."))
-        given = arguments if isinstance(arguments, dict) else dict(arguments)
         try:
             values = program.arguments.bind(given)
         except CallFailed as error:
@@ -235,7 +236,7 @@ class SqlEnvironment:
         if program.writes:
             return self._write(store, program, given, values)
         try:
-            return ToolResult(ok=True, content=program.run(store.connection, given, values))
+            return ToolResult(ok=True, content=program.run(store.cursor, given, values))
         except (CallFailed, apsw.Error, ValueError, TypeError) as error:
             return _failed(failure(error))
 
@@ -245,7 +246,7 @@ class SqlEnvironment:
         used = store.counters.used.copy()
         store.savepoint()
         try:
-            content = program.run(store.connection, given, values)
+            content = program.run(store.cursor, given, values)
         except (CallFailed, apsw.Error, ValueError, TypeError) as error:
             self._roll_back(store, used)
             return _failed(failure(error))

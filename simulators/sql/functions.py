@@ -11,6 +11,7 @@ import calendar
 import datetime
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 _PURE_OF_SQLITE = """
@@ -30,10 +31,15 @@ _DATE = "YYYY-MM-DD"
 _TIME = "YYYY-MM-DDTHH:MM:SS"
 
 
+_KEPT = 8192
+"""Results remembered. Only right arguments give any, and those are short."""
+
+
 class BadValue(ValueError):
     """A function was given text that is no date: the caller's argument is at fault."""
 
 
+@lru_cache(_KEPT)
 def _moment(value: Any) -> datetime.datetime:
     """Read a date or a date-time; a date is its midnight."""
     text = value if isinstance(value, str) else repr(value)
@@ -62,6 +68,11 @@ def date_add(date: Any, days: Any) -> str | None:
     """Return the date `days` days later (earlier if negative)."""
     if date is None or days is None:
         return None
+    return _days_later(date, days)
+
+
+@lru_cache(_KEPT)
+def _days_later(date: Any, days: Any) -> str:
     moment = _shift(date, lambda m: m + datetime.timedelta(days=_whole(days)))
     return str(moment.date())
 

@@ -16,7 +16,6 @@ from typing import Any
 import apsw
 
 from simulators.sql.functions import ALLOWED, IDENTITY, PURE
-from simulators.sql.pages import Pages, open_pages
 
 MAX_TEXT = 100_000
 """Bytes of one value."""
@@ -25,7 +24,8 @@ MAX_STEPS = 2_000_000
 MAX_MEMORY = 64 * 2**20
 """Bytes by which SQLite's memory may grow in one call."""
 _TICK = 2_000
-_STATEMENTS = 512
+_STATEMENTS = 512  # as many as apsw allows
+_OPEN = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 
 _LIMITS = {
     apsw.SQLITE_LIMIT_LENGTH: MAX_TEXT,
@@ -166,12 +166,15 @@ class Budget:
         return self._ticks > MAX_STEPS // _TICK or grown > MAX_MEMORY
 
 
-def connect(guard: Guard, budget: Budget, pages: Pages | None = None) -> apsw.Connection:
-    """Open an in-memory database with `guard` and `budget` in force: an empty one, or `pages`."""
-    if pages is None:
-        connection = apsw.Connection(":memory:", statementcachesize=_STATEMENTS)
-    else:
-        connection = open_pages(pages, statements=_STATEMENTS)
+def connect(guard: Guard, budget: Budget, name: str = ":memory:") -> apsw.Connection:
+    """Open an in-memory database with `guard` and `budget` in force.
+
+    Args:
+        guard: asked about every statement.
+        budget: asked while one runs.
+        name: an empty one of its own by default, or the address of one in `memdb`.
+    """
+    connection = apsw.Connection(name, flags=_OPEN, statementcachesize=_STATEMENTS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
@@ -180,7 +183,10 @@ def connect(guard: Guard, budget: Budget, pages: Pages | None = None) -> apsw.Co
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     for limit, value in _LIMITS.items():
         connection.limit(limit, value)
-    connection.execute("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY")
+    connection.execute(
+        "PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA journal_mode = MEMORY; "
+        "PRAGMA cache_spill = OFF"
+    )
     connection.set_authorizer(guard)
     connection.set_progress_handler(budget, _TICK)
     for name, (function, count) in PURE.items():

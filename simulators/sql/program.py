@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -22,6 +23,8 @@ from synth.core.types import Scalar
 MAX_RESULT = 200_000
 """Bytes of a result."""
 MAX_ROWS = 2_000
+_FEW = 20
+"""Rows that are never too many."""
 _SHOWN = 200
 
 Values = dict[str, Scalar]
@@ -62,10 +65,13 @@ class Lookup:
     sql: str
     """`SELECT 1 FROM t WHERE c = ?`."""
 
-    def check(self, connection: apsw.Connection, arguments: Mapping[str, Any]) -> None:
+    def check(self, cursor: apsw.Cursor, arguments: Mapping[str, Any]) -> None:
         """Raise `CallFailed` (not_found) for the first value that does not exist."""
-        for value in _at(arguments, self.path):
-            if not connection.execute(self.sql, (value,)).fetchall():
+        first = arguments.get(self.path[0])
+        if first is None:
+            return
+        for value in _at(first, self.path[1:]):
+            if not cursor.execute(self.sql, (value,)).fetchall():
                 name = ".".join(part for part in self.path if part != "*")
                 shown = _show(value, quoted=True)
                 raise CallFailed("not_found", f"Unknown value {shown} for {name}.")
@@ -196,9 +202,9 @@ class Require:
     code: str
     message: Text
 
-    def run(self, connection: apsw.Connection, values: Values) -> None:
+    def run(self, cursor: apsw.Cursor, values: Values) -> None:
         """Raise `CallFailed` if it is not."""
-        rows = connection.execute(self.sql, values).fetchall()
+        rows = cursor.execute(self.sql, values).fetchall()
         if not rows or not rows[0][0]:
             raise CallFailed(self.code, self.message.render(values))
 
@@ -210,9 +216,9 @@ class Let:
     name: str
     sql: str
 
-    def run(self, connection: apsw.Connection, values: Values) -> None:
+    def run(self, cursor: apsw.Cursor, values: Values) -> None:
         """Bind it in `values`."""
-        rows = connection.execute(self.sql, values).fetchall()
+        rows = cursor.execute(self.sql, values).fetchall()
         values[self.name] = rows[0][0] if rows else None
 
 
@@ -223,17 +229,17 @@ class Write:
     sql: str
     rows: str | int | None
 
-    def run(self, connection: apsw.Connection, values: Values) -> None:
+    def run(self, cursor: apsw.Cursor, values: Values) -> None:
         """Raise `CallFailed` (conflict) if another number of rows was changed."""
-        connection.execute(self.sql, values).fetchall()
-        check_changes(connection, self.rows)
+        cursor.execute(self.sql, values).fetchall()
+        check_changes(cursor, self.rows)
 
 
-def check_changes(connection: apsw.Connection, rows: str | int | None) -> None:
+def check_changes(cursor: apsw.Cursor, rows: str | int | None) -> None:
     """Raise `CallFailed` unless the last statement changed as many rows as it must."""
     if rows == "any":
         return
-    changed = connection.changes()
+    changed = cursor.connection.changes()
     if rows is None and not changed:
         raise CallFailed("conflict", "Nothing was changed: no entry fits this request.")
     if rows is not None and changed != rows:
@@ -249,6 +255,30 @@ class ResultColumn:
     boolean: bool
 
 
+class Naming:
+    """Names the values of rows; 0 and 1 of boolean columns become false and true.
+
+    Args:
+        columns: of the statement that gives the rows.
+    """
+
+    __slots__ = ("_booleans", "_names")
+
+    def __init__(self, columns: Sequence[ResultColumn]) -> None:
+        self._names = tuple(column.name for column in columns)
+        self._booleans = tuple(column.name for column in columns if column.boolean)
+
+    def dicts(self, rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Scalar]]:
+        """Return the rows as name -> value."""
+        names = self._names
+        found = [dict(zip(names, row)) for row in rows]  # noqa: B905  # SQLite gives equal lengths
+        for name in self._booleans:
+            for row in found:
+                if row[name] in (0, 1):
+                    row[name] = bool(row[name])
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Return:
     """Reads the result (or writes and reads it, with RETURNING)."""
@@ -258,13 +288,14 @@ class Return:
     columns: tuple[ResultColumn, ...]
     writes: bool
     rows: str | int | None
+    naming: Naming
 
-    def run(self, connection: apsw.Connection, values: Values) -> str:
+    def run(self, cursor: apsw.Cursor, values: Values) -> str:
         """Return the result as JSON text: the row, or `{"result": [rows]}`."""
-        rows = _fetch(connection.execute(self.sql, values))
+        rows = fetch(cursor.execute(self.sql, values))
         if self.writes:
-            check_changes(connection, self.rows)
-        found = as_dicts(rows, self.columns)
+            check_changes(cursor, self.rows)
+        found = self.naming.dicts(rows)
         if self.shape == "list":
             return _dump({"result": found})
         if not found:
@@ -272,30 +303,22 @@ class Return:
         return _dump(found[0])
 
 
-def as_dicts(
-    rows: Sequence[tuple[Any, ...]], columns: Sequence[ResultColumn]
-) -> list[dict[str, Scalar]]:
-    """Name the values of rows; 0 and 1 of boolean columns become false and true."""
-    names = [column.name for column in columns]
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    for column in columns:
-        if column.boolean:
-            for row in found:
-                if row[column.name] in (0, 1):
-                    row[column.name] = bool(row[column.name])
-    return found
+def fetch(cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement.
 
-
-def _fetch(cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = []
+    Raises:
+        CallFailed: they are more than a tool may return.
+    """
+    rows: list[tuple[Any, ...]] = list(islice(cursor, _FEW))
+    if len(rows) < _FEW:
+        return rows
     size = 0
     for row in cursor:
         rows.append(row)
-        if len(rows) >= 20:
-            size += sum(len(value) for value in row if isinstance(value, str))
-            if len(rows) > MAX_ROWS or size > MAX_RESULT:
-                cursor.close(force=True)
-                raise CallFailed("tool_fault", "The result is too large.")
+        size += sum(len(value) for value in row if isinstance(value, str))
+        if len(rows) > MAX_ROWS or size > MAX_RESULT:
+            cursor.execute("")  # ends the statement
+            raise CallFailed("tool_fault", "The result is too large.")
     return rows
 
 
@@ -323,14 +346,14 @@ class Program:
     steps: tuple[Require | Let | Write, ...]
     result: Return | None
 
-    def run(self, connection: apsw.Connection, arguments: Any, values: Values) -> str:
+    def run(self, cursor: apsw.Cursor, arguments: Any, values: Values) -> str:
         """Run all steps and return the content of the result.
 
         Raises:
             CallFailed, apsw.Error, ValueError: see `failure`; the caller rolls back.
         """
         for lookup in self.lookups:
-            lookup.check(connection, arguments)
+            lookup.check(cursor, arguments)
         for step in self.steps:
-            step.run(connection, values)
-        return self.result.run(connection, values) if self.result else _DONE
+            step.run(cursor, values)
+        return self.result.run(cursor, values) if self.result else _DONE
