@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from synth.core.types import (
@@ -152,6 +153,10 @@ class Turn:
     usage: Usage | None = None
     cut_off: bool = False
     """The limit of tokens ended it: it is recorded, and neither delivered nor acted on."""
+    invalid: bool = False
+    """Withheld or unreadable: it is recorded, and neither delivered nor acted on."""
+    repairs: tuple[str, ...] = ()
+    """What was not as it should be in it and was read all the same, by name."""
 
 
 class AgentPlayer(Protocol):
@@ -201,16 +206,48 @@ class ChatRequest:
     tools: Sequence[Mapping[str, Any]] = ()
     sampler: Sampler = field(default_factory=Sampler)
     response_format: Mapping[str, Any] | None = None
+    call: str | None = None
+    """Identity of the call, `EPISODE/ROLE/N`: what a journal finds its reply by."""
+    top_logprobs: int = 0
+    """Alternatives wanted for each token; 0 is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A validated reply. `finish` is the endpoint's word: stop, tool_calls, length, …"""
+    """A validated reply: what the model said, whether or not it is of any use."""
 
     message: Message
     finish: str
+    """Why it ended, in one word of `Finish`, or the endpoint's own."""
     model: str
     usage: Usage
+    repairs: tuple[str, ...] = ()
+    """What was not as it should be and was read all the same, by name: `missing_id`, …"""
+    logprobs: tuple[Mapping[str, float], ...] | None = None
+    """Token -> log-probability at each place, the token drawn first; None where none came."""
+
+    @property
+    def usable(self) -> bool:
+        """Say whether it may be delivered or acted on: it is neither withheld nor unreadable."""
+        return self.finish not in UNUSABLE
+
+
+class Finish(StrEnum):
+    """Why a reply ended. What the model did is an outcome; it is never retried."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    """The limit of tokens, or of the context, ended it."""
+    CONTENT_FILTER = "content_filter"
+    """The endpoint withheld it, or part of it."""
+    REFUSAL = "refusal"
+    """The model refused in the words of the API, beside the content."""
+    UNREADABLE = "unreadable"
+    """Text that begins a call and is none: the content is that text."""
+
+
+UNUSABLE = frozenset({Finish.CONTENT_FILTER, Finish.REFUSAL, Finish.UNREADABLE})
 
 
 class LLM(Protocol):
@@ -223,4 +260,5 @@ class LLM(Protocol):
 
         Raises:
             ModelFailed: no usable reply; never a verdict on the agent.
+            BudgetSpent: it may not be asked for any more; nobody failed.
         """
