@@ -13,6 +13,7 @@
     ├── ServerFailed                 an MCP server exited, hung or answered nonsense
     │   └── mcp.session.RpcError     it answered one request with an error; the session goes on
     ├── ModelFailed                  an endpoint gave no usable reply: never a verdict
+    ├── BudgetSpent                  no further request is allowed; exit code 3; resumable
     ├── NotSuitable                  no task of that kind can be sampled here (counted, not shown)
     ├── TargetMissed                 a budget or target was missed; exit code 3; resumable
     ├── sandbox.confine.NoConfinement   this machine cannot keep a property that was asked for
@@ -103,7 +104,23 @@ class ServerFailed(ToolloomError):
 
 
 class ModelFailed(ToolloomError):
-    """An endpoint gave no usable reply: infrastructure, never a verdict and never reward 0."""
+    """An endpoint gave no usable reply: infrastructure, never a verdict and never reward 0.
+
+    `outcome` is one word for the report: unreachable, network, timeout, busy (429 and the like),
+    server (5xx), rejected (any other status), malformed, incomplete; failed where nobody said.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", remedy: str = "", outcome: str = "failed"
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.outcome = outcome
+
+
+class BudgetSpent(ToolloomError):
+    """A limit on requests, tokens or money is reached: nobody failed, and the run can go on."""
+
+    exit_code = 3
 
 
 class NotSuitable(ToolloomError):
