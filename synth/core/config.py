@@ -9,9 +9,9 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, PositiveInt, ValidationError, field_validator
+from pydantic import BaseModel, Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
@@ -33,8 +33,11 @@ lost 79 points of irrelevance detection without such samples (papers: ToolACE 3.
 Weight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+Price: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class ModelConfig(Frozen):
-    """One model behind an OpenAI-compatible endpoint."""
+    """One model: behind an OpenAI-compatible endpoint, or `local:NAME` in this process."""
 
     model: str
     base_url: str | None = Field(default=None, pattern=r"^https?://[^/]")
@@ -44,15 +47,81 @@ class ModelConfig(Frozen):
     temperature: float = Field(default=0.6, ge=0, le=10, allow_inf_nan=False)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int = Field(default=1024, ge=1, le=1_000_000)
+    context: int | None = Field(default=None, ge=256, le=100_000_000)
+    """Tokens the model can attend to; None leaves it to the endpoint."""
+    tool_calls: Literal["native", "hermes", "hermes-json", "kimi-k2", "llama", "mistral", "json"] = (
+        "native"
+    )
+    """How it calls tools: in fields of the API, or as text of a family, which is written and read
+    here. For endpoints that return calls as text."""
+    reasoning: Literal["omit", "send"] = "omit"
+    """Whether earlier reasoning goes back to the model: some endpoints refuse a history without
+    `reasoning_content`, others one with it. It is kept in the record either way."""
+    finish_reason: Literal["required", "optional"] = "required"
+    """A reply that does not say why it ended may be cut off; `optional` trusts it all the same."""
+    stream: bool = False
+    """Let replies come in pieces: where something between here and the model cuts idle lines."""
     timeout_s: float = Field(default=120.0, gt=0, le=86_400)
-    """Whole call, retries included."""
+    """Whole call, waiting and retries included."""
+    attempt_s: float | None = Field(default=None, gt=0, le=86_400)
+    """One try of it; None is half of `timeout_s`, so that a hung one leaves time for another."""
+    concurrency: int = Field(default=64, ge=1, le=10_000)
+    """Requests in flight at most; roles at one endpoint share the largest. Less while it is busy."""
+    price_in: Price | None = None
+    """Money for a million tokens of prompt; None is unknown, which is not 0."""
+    price_out: Price | None = None
+    """Money for a million tokens of reply."""
+    price_cached: Price | None = None
+    """Money for a million prompt tokens that the endpoint had cached; None is `price_in`."""
 
 
 class Models(Frozen):
-    """Who plays which role; None is the scripted player."""
+    """Who plays which role; None is the scripted player, or nobody."""
 
     user: ModelConfig | None = None
     agent: ModelConfig | None = None
+    world: ModelConfig | None = None
+    judge: ModelConfig | None = None
+    evolver: ModelConfig | None = None
+    critic: ModelConfig | None = None
+    default: dict[str, Any] | None = Field(default=None, exclude=True)
+    """What the roles that are given say unless they say otherwise; gives no role by itself."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _inherit(cls, data: Any) -> Any:
+        shared = data.get("default") if isinstance(data, dict) else None
+        if not isinstance(shared, dict):
+            return data
+        return {
+            role: {**shared, **own} if isinstance(own, dict) and role in ROLES else own
+            for role, own in data.items()
+        }
+
+    @field_validator("default")
+    @classmethod
+    def _known(cls, default: dict[str, Any] | None) -> dict[str, Any] | None:
+        ModelConfig.model_validate({"model": "", **(default or {})})
+        return default
+
+    def roles(self) -> dict[str, ModelConfig]:
+        """Return the roles that a model plays."""
+        found = ((role, getattr(self, role)) for role in ROLES)
+        return {role: config for role, config in found if config is not None}
+
+
+ROLES = tuple(name for name in Models.model_fields if name != "default")
+
+
+class Budget(Frozen):
+    """Hard stops of a run, earlier sessions included; None is no limit."""
+
+    requests: int | None = Field(default=None, ge=1)
+    """Requests sent to endpoints, retries included."""
+    tokens: int | None = Field(default=None, ge=1)
+    """Tokens of prompts and replies; where an endpoint does not say, the most it can have been."""
+    money: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """In the currency of the prices."""
 
 
 class Errors(Frozen):
@@ -139,13 +208,18 @@ class Train(Frozen):
     rl: Rl = Rl()
 
 
-_HOW = {"base_url", "key_env", "timeout_s"}
+_HOW = {
+    *("base_url", "key_env", "stream", "finish_reason", "timeout_s", "attempt_s", "concurrency"),
+    *("price_in", "price_out", "price_cached"),
+}
 _DECIDES_NOTHING: dict[str, Any] = {
     "train": True,
     "generate": {"limits": {"seconds"}},
-    "models": {"user": _HOW, "agent": _HOW},
+    "models": dict.fromkeys(ROLES, _HOW),
+    "budget": True,
 }
-"""What the fingerprint leaves out: where a model is reached and how long is waited for it."""
+"""What the fingerprint leaves out: where a model is reached, how long is waited for it and what it
+costs."""
 
 
 def _paths(tree: Mapping[str, Any]) -> list[str]:
@@ -167,6 +241,7 @@ class Config(Frozen):
     seed: int = Field(default=0, ge=-(2**53), le=2**53)
     generate: Generate = Generate()
     models: Models = Models()
+    budget: Budget = Budget()
     train: Train = Train()
 
     def fingerprint(self, made_of: Mapping[str, str] | None = None) -> str:
@@ -252,6 +327,7 @@ def _blamed(path: str, overrides: Sequence[str]) -> str | None:
 
 def _known_keys(model: type[BaseModel], path: Iterable[int | str]) -> list[str]:
     for part in path:
+        part = "agent" if part == "default" and model is Models else part  # takes the same keys
         field = model.model_fields.get(str(part))
         kinds = [field.annotation, *getattr(field.annotation, "__args__", ())] if field else []
         models = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
