@@ -11,7 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, PositiveInt, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
@@ -49,9 +56,9 @@ class ModelConfig(Frozen):
     max_tokens: int = Field(default=1024, ge=1, le=1_000_000)
     context: int | None = Field(default=None, ge=256, le=100_000_000)
     """Tokens the model can attend to; None leaves it to the endpoint."""
-    tool_calls: Literal["native", "hermes", "hermes-json", "kimi-k2", "llama", "mistral", "json"] = (
-        "native"
-    )
+    tool_calls: Literal[
+        "native", "hermes", "hermes-json", "kimi-k2", "llama", "mistral", "json"
+    ] = "native"
     """How it calls tools: in fields of the API, or as text of a family, which is written and read
     here. For endpoints that return calls as text."""
     reasoning: Literal["omit", "send"] = "omit"
@@ -66,7 +73,7 @@ class ModelConfig(Frozen):
     attempt_s: float | None = Field(default=None, gt=0, le=86_400)
     """One try of it; None is half of `timeout_s`, so that a hung one leaves time for another."""
     concurrency: int = Field(default=64, ge=1, le=10_000)
-    """Requests in flight at most; roles at one endpoint share the largest. Less while it is busy."""
+    """Requests in flight at most, fewer while it is busy; roles at one endpoint share the largest."""
     price_in: Price | None = None
     """Money for a million tokens of prompt; None is unknown, which is not 0."""
     price_out: Price | None = None
