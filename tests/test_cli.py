@@ -170,13 +170,6 @@ def test_counts_are_at_least_one(tmp_path, line):
     assert "must be at least 1" in said.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    said = toolloom(tmp_path / "file", "generate", "--accept", 1)
-    assert (said.returncode, len(said.stderr.strip().splitlines())) == (1, 1)
-    assert str(tmp_path / "file") in said.stderr
-
-
 def test_json_never_holds_what_is_no_json(tmp_path):
     query = "SELECT 'nan'::DOUBLE AS a, 'infinity'::DOUBLE AS b, 1.5::DOUBLE AS c"
     said = toolloom(tmp_path, "registry", "sql", query, "--json")

@@ -12,16 +12,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from synth.core import unseen
+
 MAX_DEPTH = 64
 """Nesting of a tool definition; deeper ones are refused. Real ones reach 15."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(f"[{unseen.SURROGATES}]")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
-_INVISIBLE = re.compile(
-    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
-    "\U000e0000-\U000e007f]"
-)
+_CONTROL = re.compile(f"[{unseen.CONTROL}]")
+_INVISIBLE = re.compile(f"[{unseen.INVISIBLE}]")
 _SUSPICIOUS = re.compile(
     r"<\s*/?\s*(important|system|secret|instructions?)\s*>|<!--|"
     r"\b(ignore|disregard|forget)\b.{0,30}\b(previous|prior|above|earlier|all)\b.{0,20}\b"

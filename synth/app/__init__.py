@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from synth.core.errors import ToolloomError, UnknownName
+from synth.app._show import json_text, line
+from synth.core.errors import BadPlace, ToolloomError, UnknownName, storage_error
 
 COMMANDS = {
     "demo": "registry, agents, tasks, episodes, judge, dataset, SFT, RL: all of it, in minutes",
@@ -31,6 +34,7 @@ COMMANDS = {
     "doctor": "versions, sandbox, locks",
 }
 """Command -> what it does. The module is `synth.app.COMMAND`."""
+_PATH = (str, bytes)
 _EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "gguf"), "train"),
     "numpy": "train",
@@ -71,6 +75,9 @@ def _add_shared(parser: argparse.ArgumentParser, *, top: bool) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what an encoding cannot write is no crash
+            stream.reconfigure(errors="backslashreplace")
     before, command, after = _split(list(sys.argv[1:] if argv is None else argv))
     parser = _parser()
     top = parser.parse_args(before)
@@ -78,21 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        if command not in COMMANDS:
-            raise UnknownName("command", command, COMMANDS)
-        module = importlib.import_module(f"synth.app.{command}")
-        own = argparse.ArgumentParser(
-            prog=f"toolloom {command}",
-            description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        _add_shared(own, top=False)
-        module.configure(own)
-        arguments = own.parse_intermixed_args(after, namespace=top)
-        result = module.run(arguments)
-        if arguments.json and result is not None:
-            sys.stdout.write(_json(result) + "\n")
-        sys.stdout.flush()
+        _run(command, after, top)
     except ToolloomError as error:
         return _fail(f"toolloom {command}: {error}", error.exit_code)
     except KeyboardInterrupt:
@@ -106,16 +99,53 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader went away (`| head`): not an error, but nothing may be flushed at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:  # a folder that cannot be written, a full disk
-        return _fail(f"toolloom {command}: {error}", 1)
+        place = error.filename2 or error.filename
+        found = storage_error(error, os.fsdecode(place) if isinstance(place, _PATH) else "")
+        return _fail(f"toolloom {command}: {found}", found.exit_code)
     return 0
+
+
+def _run(command: str, after: Sequence[str], top: argparse.Namespace) -> None:
+    """Parse what belongs to the command, run it, and print its result if JSON is wanted."""
+    if command not in COMMANDS:
+        raise UnknownName("command", command, COMMANDS)
+    module = importlib.import_module(f"synth.app.{command}")
+    own = argparse.ArgumentParser(
+        prog=f"toolloom {command}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_shared(own, top=False)
+    module.configure(own)
+    arguments = own.parse_intermixed_args(after, namespace=top)
+    _check_workspace(arguments.workspace)
+    result = module.run(arguments)
+    if arguments.json and result is not None:
+        sys.stdout.write(_json(result) + "\n")
+    sys.stdout.flush()
+
+
+def _check_workspace(folder: Path) -> None:
+    """Refuse a workspace that is no folder before any work is done for it."""
+    for part in (*reversed(folder.parents), folder):
+        try:
+            found = os.stat(part)
+        except FileNotFoundError:
+            return  # it is made when something is first written
+        except OSError as error:
+            raise storage_error(error, part) from error
+        if not stat.S_ISDIR(found.st_mode):
+            remedy = "name a folder with --workspace"
+            raise BadPlace("the workspace is not a folder", where=str(part), remedy=remedy)
 
 
 def _json(result: Any) -> str:
     try:
-        return json.dumps(result, ensure_ascii=False, default=str, allow_nan=False)
+        text = json.dumps(result, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:  # NaN is no JSON; a figure that is none is null
         plain = json.loads(json.dumps(result, default=str), parse_constant=lambda name: None)
-        return json.dumps(plain, ensure_ascii=False)
+        text = json.dumps(plain, ensure_ascii=False)
+    return json_text(text)
 
 
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str]]:
@@ -128,7 +158,7 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str]]:
     return argv, None, []
 
 
-def _fail(line: str, code: int) -> int:
+def _fail(text: str, code: int) -> int:
     # Names and messages of others may hold line breaks; a user gets one line all the same.
-    sys.stderr.write(" ".join(line.split()) + "\n")
+    sys.stderr.write(line(text) + "\n")
     return code

@@ -1,18 +1,30 @@
-"""Progress for people: a bar on a terminal, plain lines elsewhere; always on stderr."""
+"""What people see: results on stdout; progress, a bar or plain lines, on stderr.
+
+Names and messages of servers, models and files are strangers' words. Nothing of them reaches a
+terminal but through here, where control characters, marks of writing direction and line breaks
+inside of a line become visible escapes.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
+from synth.core import unseen
 from synth.core.errors import ToolloomError
 
+_UNSAFE = re.compile(
+    f"[\r{unseen.CONTROL}{unseen.INVISIBLE}{unseen.SEPARATORS}{unseen.SURROGATES}]"
+)
 _LINE_EVERY_S = 5.0
 _REDRAW_EVERY_S = 0.1
 
@@ -36,7 +48,7 @@ class _Lines:
             self._last = now
             of = f"/{total:g}" if total else ""
             seconds = now - self._started
-            sys.stderr.write(f"{self.title}: {done:g}{of} {note} ({seconds:.0f} s)\n")
+            sys.stderr.write(f"{self.title}: {done:g}{of} {line(note)} ({seconds:.0f} s)\n")
             sys.stderr.flush()
 
 
@@ -60,7 +72,7 @@ class _Rich:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=Console(stderr=True),
             transient=True,
         )
@@ -71,7 +83,36 @@ class _Rich:
         now = time.monotonic()
         if now - self._last >= _REDRAW_EVERY_S or done == total:
             self._last = now
-            self.progress.update(self._task, completed=done, total=total, note=note)
+            self.progress.update(self._task, completed=done, total=total, note=line(note))
+
+
+def lines(text: str) -> str:
+    """Return a text of several lines that no terminal acts upon."""
+    return _UNSAFE.sub(_escaped, text)
+
+
+def line(text: str) -> str:
+    """Return a text as one line that no terminal acts upon; a line break becomes a space."""
+    first, *others = text.splitlines() or [""]
+    parts = [first.rstrip(), *(other.strip() for other in others)]
+    return lines(" ".join(part for part in parts if part))
+
+
+def command(argv: Sequence[str]) -> str:
+    """Return a command line as one line; words are quoted where it takes that to tell them."""
+    return _UNSAFE.sub(_escaped, shlex.join(argv)).replace("\n", "\\n")
+
+
+def json_text(text: str) -> str:
+    """Return JSON whose strings hold escapes of JSON instead of what a terminal acts upon."""
+    return _UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 @contextmanager
@@ -120,15 +161,15 @@ def afterwards() -> Iterator[None]:
     try:
         yield
     except ToolloomError as error:
-        say(f"not entered in the registry: {' '.join(str(error).split())}")
+        say(f"not entered in the registry: {error}")
 
 
-def say(line: str) -> None:
+def say(text: str) -> None:
     """Write one line for people to stderr."""
-    sys.stderr.write(line + "\n")
+    sys.stderr.write(line(text) + "\n")
     sys.stderr.flush()
 
 
 def show(text: str) -> None:
-    """Write the result of a command for people to stdout."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    """Write the result of a command for people to stdout, in as many lines as it has."""
+    sys.stdout.write(lines(text if text.endswith("\n") else text + "\n"))

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from synth.app._options import positive
-from synth.app._show import bar, show
+from synth.app._show import bar, command, line, show
 from synth.core.errors import TargetMissed
 from synth.core.store import Workspace
-from tool_registry.crawl import crawl
+from tool_registry.crawl import Crawled, crawl
 from tool_registry.source import Bench
 
 
@@ -67,13 +68,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             )
         )
     if not arguments.json:
-        for server in report.servers:
-            what = f"{server.tools} tools" if server.outcome == "ok" else server.outcome
-            rejected = f", {server.rejected} rejected" if server.rejected else ""
-            show(
-                f"{server.server}  {server.version or ''}  {what}{rejected}  {server.seconds:.1f} s"
-            )
-            show(f"    ran: {' '.join(server.argv)}" if server.argv else f"    {server.reason}")
+        show("\n".join(text for server in report.servers for text in _lines(server)))
     if len(report.failed) == len(report.servers):
         first = report.failed[0]
         raise TargetMissed(
@@ -84,3 +79,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "servers": [asdict(server) for server in report.servers],
         "ledger": report.ledger,
     }
+
+
+def _lines(server: Crawled) -> Iterator[str]:
+    what = f"{server.tools} tools" if server.outcome == "ok" else server.outcome
+    rejected = f", {server.rejected} rejected" if server.rejected else ""
+    version = server.version or ""
+    yield line(f"{server.server}  {version}  {what}{rejected}  {server.seconds:.1f} s")
+    if server.outcome != "ok":
+        yield f"    {line(server.reason or server.outcome)}"
+    if server.argv:
+        yield f"    ran: {command(server.argv)}"

@@ -15,7 +15,7 @@ from typing import Any
 from simulators.sql.engine import Engine
 from simulators.sql.lint import lint
 from simulators.sql.load import load_application
-from synth.app._show import show
+from synth.app._show import line, show
 from synth.core.errors import BadApplication
 
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     application = load_application(arguments.application)
     report = lint(Engine(application))
     if not arguments.json:
-        show("\n".join(report.lines()))
+        show("\n".join(line(text) for text in report.lines()))
     if report.errors:
         raise BadApplication(
             f"{len(report.errors)} errors, the first: {report.errors[0]}",

@@ -12,8 +12,8 @@ import argparse
 from typing import Any
 
 from synth.app._options import positive
-from synth.app._show import show
-from synth.core.errors import BadInput
+from synth.app._show import line, lines, say, show
+from synth.core.errors import BadInput, BadPlace
 from synth.core.formats import declare
 from synth.core.store import Workspace
 from synth.pipeline.worlds import register_missing
@@ -34,8 +34,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.action != "stats" and not arguments.text:
         raise BadInput(f"{arguments.action} needs a text", remedy="see toolloom registry --help")
     workspace = Workspace(arguments.workspace)
-    register_missing(workspace)
+    left_out = None
+    try:
+        register_missing(workspace)
+    except BadPlace as error:  # what is in a registry can be read where nothing can be written
+        left_out = error
     result = _ANSWERS[arguments.action](workspace, arguments)
+    if left_out is not None:
+        say(f"installed applications are left out: {left_out}")
     if not arguments.json:
         _show(result)
         if arguments.action == "stats" and not result["tools_real"]:
@@ -70,16 +76,19 @@ def _tool_page(result: dict[str, Any]) -> str:
     newest = result["versions"][0]
     function = {key: newest[key] for key in ("description", "parameters")}
     tool = {"name": result["function_name"], **function}
-    lines = [
-        f"{result['tool']}: {newest['effect']} ({newest['effect_source']})",
+    page = [
+        line(f"{result['tool']}: {newest['effect']} ({newest['effect_source']})"),
         declare([{"function": tool}], describe_parameters=True),
     ]
     for version in result["versions"]:
         package = f", package {version['package_version']}" if version["package_version"] else ""
         flags = f", {' '.join(version['flags'])}" if version["flags"] else ""
-        lines.append(f"version {version['version']}, seen {version['seen_at']}{package}{flags}")
-    lines += [f"crawled {c['started_at']}: {c['reason'] or c['outcome']}" for c in result["crawls"]]
-    return "\n".join(lines)
+        page.append(
+            line(f"version {version['version']}, seen {version['seen_at']}{package}{flags}")
+        )
+    for crawl in result["crawls"]:
+        page.append(line(f"crawled {crawl['started_at']}: {crawl['reason'] or crawl['outcome']}"))
+    return "\n".join(page)
 
 
 def _show(result: dict[str, Any]) -> None:
@@ -87,13 +96,13 @@ def _show(result: dict[str, Any]) -> None:
         show(_tool_page(result))
         return
     if "rows" not in result:
-        show("\n".join(f"{key:<18}{value}" for key, value in result.items()))
+        show("\n".join(line(f"{key:<18}{value}") for key, value in result.items()))
         return
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*[Column(Text(name), overflow="fold") for name in result["columns"]])
+    table = Table(*[Column(Text(line(name)), overflow="fold") for name in result["columns"]])
     for row in result["rows"]:
-        table.add_row(*[Text("" if cell is None else str(cell)) for cell in row])
+        table.add_row(*[Text("" if cell is None else lines(str(cell))) for cell in row])
     Console().print(table)

@@ -22,8 +22,11 @@ from pydantic import (
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
+from synth.core.inputs import read_text_input
 from synth.core.types import Frozen, TaskKind
 
+MAX_FILE = 1 << 20
+"""Bytes of a configuration file."""
 DEFAULT_MIX: dict[TaskKind, float] = {
     TaskKind.SINGLE_WRITE: 0.25,
     TaskKind.CHAINED_WRITES: 0.20,
@@ -281,10 +284,12 @@ def load_config(path: Path | None = None, overrides: Iterable[str] = ()) -> Conf
     data: dict[str, Any] = {}
     overrides = list(overrides)
     if path is not None:
+        text = read_text_input(path, kind=BadConfig, most=MAX_FILE)
         try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise BadConfig(str(error), where=str(path)) from error
+            data = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            what = "nested too deep" if isinstance(error, RecursionError) else f"not TOML: {error}"
+            raise BadConfig(what, where=str(path), remedy="mend that place") from error
     for override in overrides:
         _apply(data, override)
     try:
@@ -299,7 +304,7 @@ def _apply(data: dict[str, Any], override: str) -> None:
         raise BadConfig(f"not KEY=VALUE: {override!r}", where="--set", remedy="e.g. --set seed=7")
     try:
         value = tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text  # a bare word is a string
     *parents, last = key.strip().split(".")
     for parent in parents:

@@ -16,7 +16,8 @@ from typing import Any, Self
 
 import orjson
 
-from synth.core.errors import BadRow, DiskFull, ToolloomError
+from synth.core.errors import BadRow
+from synth.core.errors import storage_error as storage_error  # part of this interface
 
 _TAIL = 1 << 16
 
@@ -136,14 +137,3 @@ def write_atomic(path: Path, data: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise storage_error(error, path) from error
-
-
-def storage_error(error: OSError, path: Path) -> ToolloomError:
-    """Return the error a user understands for a failed write to `path`."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(
-            "no space left on the disk",
-            where=str(path),
-            remedy="free some space and repeat",
-        )
-    return ToolloomError(error.strerror or str(error), where=str(path))

@@ -31,8 +31,9 @@ from synth.core.errors import (
     StoreLocked,
     ToolloomError,
     WrongWorkspace,
+    os_error_in,
+    storage_error,
 )
-from synth.core.jsonl import storage_error
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 WAIT_S = 5.0
@@ -140,7 +141,7 @@ class Workspace:
         try:
             return _connect(self.database, read_only, self.wait_s)
         except duckdb.IOException:  # the lock is free, so nobody is creating it just now
-            if read_only or not _is_empty(self.database):
+            if read_only or not _is_empty(self.database) or not self.database.exists():
                 raise
         self.database.unlink()  # a full disk ended its creation; it holds nothing
         return _connect(self.database, read_only, self.wait_s)
@@ -336,8 +337,9 @@ def _translated(error: duckdb.Error, database: Path) -> Exception:
             where=where,
             remedy="free some space and repeat",
         )
-    if "Permission denied" in message:
-        return ToolloomError(message.splitlines()[0], where=where)
+    refused = os_error_in(message) if database.name in message else None
+    if refused is not None:  # of a commit too, which is no IOException
+        return storage_error(refused, database)
     if _NEWER_FILE.search(message):
         return WrongWorkspace(
             "a newer DuckDB wrote the registry", where=where, remedy="pip install -U duckdb"

@@ -10,8 +10,7 @@ from typing import Any
 
 import duckdb
 
-from synth.core.errors import ToolloomError
-from synth.core.jsonl import storage_error
+from synth.core.errors import ToolloomError, os_error_in, storage_error
 from synth.dataset import COLUMNS
 from synth.exporters.openai import EXPORTER as OPENAI
 
@@ -42,11 +41,10 @@ class ParquetExporter:
         return count
 
 
-def _failed(error: OSError | duckdb.IOException, path: Path) -> ToolloomError:
-    if isinstance(error, duckdb.IOException):  # it says why in words only
-        full = "No space left" in str(error) or "Disk quota" in str(error)
+def _failed(error: OSError | duckdb.Error, path: Path) -> ToolloomError:
+    if isinstance(error, duckdb.Error):  # it says why in words only
         line = str(error).splitlines()[0]
-        error = OSError(errno.ENOSPC if full else errno.EIO, line)
+        error = os_error_in(str(error)) or OSError(errno.EIO, line)
     return storage_error(error, path)
 
 

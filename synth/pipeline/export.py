@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import errno
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from synth.core.config import Config
-from synth.core.errors import BadRow
+from synth.core.errors import BadRow, DiskFull, storage_error
 from synth.core.jsonl import write_atomic
 from synth.core.prompts import prompts
 from synth.core.types import ToolSpec
@@ -49,18 +53,50 @@ def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None
     Raises:
         UnknownName: no such exporter.
         BadInput: the run is not finished, or one of its files is damaged.
+        BadPlace: `folder` cannot be written.
+        DiskFull: what was in `folder` is untouched.
     """
     exporters: list[Exporter] = [EXPORTERS.get(name) for name in formats]
     report = read_report(run)
     wanted = report["accepted"] if limit is None else min(limit, report["accepted"])
     rows = list(dataset_rows(run, run_tools(run), wanted))
     files = {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for exporter in exporters:
-        path = folder / f"train{exporter.suffix}"
-        files[str(path)] = exporter.write(rows, path)
-    write_atomic(folder / "README.md", _card(report, rows, run).encode())
+    with _staged(folder) as scratch:
+        for exporter in exporters:
+            name = f"train{exporter.suffix}"
+            files[str(folder / name)] = exporter.write(rows, scratch / name)
+        write_atomic(scratch / "README.md", _card(report, rows, run).encode())
     return {"rows": len(rows), "files": files, "card": str(folder / "README.md")}
+
+
+@contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    """Give a folder whose files replace those of `folder` at the end of the block.
+
+    Where the block fails all is as it was: a data set is never half the old and half the new one.
+    """
+    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as scratch:
+            yield Path(scratch)
+            _move(Path(scratch), folder)
+    except (OSError, DiskFull) as error:
+        for part in made:
+            with contextlib.suppress(OSError):
+                part.rmdir()
+        if isinstance(error, OSError):
+            raise storage_error(error, folder) from error
+        raise DiskFull(error.what, where=str(folder), remedy=error.remedy) from error
+
+
+def _move(scratch: Path, folder: Path) -> None:
+    files = sorted(scratch.iterdir())
+    for file in files:
+        if (folder / file.name).is_dir():
+            raise storage_error(IsADirectoryError(errno.EISDIR, ""), folder / file.name)
+    for file in files:
+        file.replace(folder / file.name)
 
 
 def _card(report: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.core import jsonl
-from synth.core.errors import BadRow, DiskFull
+from synth.core.errors import BadRow, DiskFull, ToolloomError
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -49,7 +49,7 @@ def test_a_full_disk_leaves_no_half_row_and_says_so(tmp_path):
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))
         try:
-            with pytest.raises((DiskFull, jsonl.ToolloomError)):
+            with pytest.raises((DiskFull, ToolloomError)):
                 file.append({"too": "x" * 500})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -85,7 +85,7 @@ def test_an_atomic_write_keeps_the_old_file_when_the_new_one_fails(tmp_path):
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))
     try:
-        with pytest.raises(jsonl.ToolloomError):
+        with pytest.raises(ToolloomError):
             jsonl.write_atomic(path, b"n" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -16,11 +16,13 @@ from typing import Any
 import orjson
 
 from synth.core.errors import BadInput, ServerFailed
+from synth.core.inputs import read_input
 from tool_registry import secrets
 from tool_registry.listing import WORK, Command, list_server
 from tool_registry.source import Bench, Listing, Target
 from tool_registry.sources import npm, pypi
 
+_FORM = '{"mcpServers": {"name": {"command": "...", "args": []}}}'
 _CONTAINERS = frozenset({"docker", "podman"})
 _PROJECT_OPTIONS = frozenset({"--directory", "--project", "--prefix", "-C"})
 _CODE = frozenset({".py", ".js", ".mjs", ".cjs", ".ts"})
@@ -68,19 +70,18 @@ class McpJson:
 
 
 def _entries(path: Path) -> dict[str, Any]:
+    data = read_input(path)
     try:
-        document = orjson.loads(path.read_bytes())
+        document = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise BadInput(f"not JSON: {error}", where=str(path)) from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise BadInput(getattr(error, "strerror", None) or str(error), where=str(path)) from error
+        raise BadInput(f"not JSON: {error}", where=str(path), remedy=f"write {_FORM}") from error
     for key in ("mcpServers", "servers"):
         if isinstance(document, dict) and isinstance(document.get(key), dict):
             return dict(document[key])
     raise BadInput(
         "no object called mcpServers in it",
         where=str(path),
-        remedy='the form is {"mcpServers": {"name": {"command": "...", "args": []}}}',
+        remedy=f"write {_FORM}",
     )
 
 
