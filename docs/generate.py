@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
 import io
 import sys
 import tempfile
@@ -116,7 +115,7 @@ def _commands() -> str:
     """The help of every command."""
     parts = [MADE, "# Commands", ""]
     for name, summary in app.COMMANDS.items():
-        module = importlib.import_module(f"synth.app.{name}")
+        module = app.module_of(name)
         parser = argparse.ArgumentParser(
             prog=f"toolloom {name}",
             description=module.__doc__,

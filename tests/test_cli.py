@@ -1,7 +1,6 @@
 """The command line: its options are frozen, its errors are one line, its exit codes documented."""
 
 import argparse
-import importlib
 import json
 import os
 import re
@@ -26,6 +25,7 @@ OPTIONS = {
     "models": "",
     "train": "application config dataset model run set",
     "eval": "application config episodes model set",
+    "mock-llm": "fault-rate faults latency-ms ledger port script seed",
     "doctor": "",
 }
 """Options of each command beside the shared `--workspace` and `--json`: a new one is a decision."""
@@ -45,7 +45,7 @@ def toolloom(folder, *arguments, **environment):
 
 @pytest.mark.parametrize("command", app.COMMANDS)
 def test_options_are_the_frozen_ones_and_each_has_help(command):
-    module = importlib.import_module(f"synth.app.{command}")
+    module = app.module_of(command)
     parser = argparse.ArgumentParser()
     module.configure(parser)
     actions = [a for a in parser._actions if a.dest != "help"]

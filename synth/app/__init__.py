@@ -31,9 +31,10 @@ COMMANDS = {
     "models": "fetch a small model",
     "train": "sft, rl: train a model on a dataset or in the environments",
     "eval": "play a model in the environments and judge it",
+    "mock-llm": "serve a free model endpoint that misbehaves as asked: for dry runs and tests",
     "doctor": "versions, sandbox, locks",
 }
-"""Command -> what it does. The module is `synth.app.COMMAND`."""
+"""Command -> what it does. The module is `synth.app.COMMAND`, with `_` for `-`."""
 _PATH = (str, bytes)
 _EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "gguf"), "train"),
@@ -105,11 +106,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def module_of(command: str) -> Any:
+    """Return the module of a command."""
+    return importlib.import_module(f"synth.app.{command.replace('-', '_')}")
+
+
 def _run(command: str, after: Sequence[str], top: argparse.Namespace) -> None:
     """Parse what belongs to the command, run it, and print its result if JSON is wanted."""
     if command not in COMMANDS:
         raise UnknownName("command", command, COMMANDS)
-    module = importlib.import_module(f"synth.app.{command}")
+    module = module_of(command)
     own = argparse.ArgumentParser(
         prog=f"toolloom {command}",
         description=module.__doc__,
