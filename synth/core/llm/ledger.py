@@ -222,7 +222,7 @@ class Ledger:
         most = entry.get("most")
         if most is not None:
             account.unknown += 1
-            prompt, completion, cached = *most, 0
+            (prompt, completion), cached = most, 0
         money = account.cost(prompt, completion, cached) or 0.0
         self._spent.add(1, prompt + completion, money)
 

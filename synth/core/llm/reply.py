@@ -158,10 +158,11 @@ class _Reading:
 
     def content(self, raw: Any) -> str | None:
         if isinstance(raw, list):  # parts, as they are sent to models
-            texts = [part.get("text") for part in raw if isinstance(part, dict)]
-            if len(texts) == len(raw) and all(isinstance(text, str) for text in texts):
+            texts = [part.get("text") if isinstance(part, dict) else None for part in raw]
+            known = [text for text in texts if isinstance(text, str)]
+            if len(known) == len(raw):
                 self.repairs.append("content_parts")
-                raw = "".join(texts)
+                raw = "".join(known)
         if raw is not None and not isinstance(raw, str):
             raise self.bad("the content is not text")
         return None if raw is None else self.clean(raw)
