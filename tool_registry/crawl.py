@@ -26,6 +26,8 @@ from tool_registry.source import SOURCES, Bench, Listing, Source, Target
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with servers done, servers in all, and a line for people."""
+BEAT_S = 5.0
+"""How often is said whose answer is waited for."""
 MAX_LIST_BYTES = 32 << 20
 """JSON text of one server's list; the largest of 48 had 249 kB."""
 
@@ -101,7 +103,7 @@ async def crawl(
         targets: words such as `npm:@scope/name`, `pypi:name`, `servers.json`; or targets.
         workspace: where the registry, installed servers and ledgers are.
         bench: limits and permissions; its cache is the workspace's by default.
-        progress: called after each server.
+        progress: called after each server, and now and then while none is done.
         concurrency: servers listed at a time.
 
     Raises:
@@ -137,23 +139,34 @@ async def _list_all(
     places = asyncio.Semaphore(max(1, concurrency))
     left = [target for target in wanted if ledger.entry_of(target) is None]
     done = len(wanted) - len(left)
+    asked: list[str] = []
     progress(done, len(wanted), "")
 
     async def one(target: Target) -> None:
         nonlocal done
         async with places:
+            asked.append(target.server)
             entry = await list_target(target, bench)
+            asked.remove(target.server)
         ledger.add(entry)
         done += 1
         what = f"{len(entry.tools)} tools" if entry.outcome == "ok" else entry.outcome
         progress(done, len(wanted), f"{target.server}: {what}")
 
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            progress(done, len(wanted), f"waiting for {', '.join(asked)}")
+
+    waiting = asyncio.create_task(beat())
     try:
         async with asyncio.TaskGroup() as group:
             for target in left:
                 group.create_task(one(target))
     except* ToolloomError as failures:
         raise failures.exceptions[0] from None
+    finally:
+        waiting.cancel()
 
 
 async def list_target(target: Target, bench: Bench) -> Entry:
@@ -168,11 +181,11 @@ async def list_target(target: Target, bench: Bench) -> Entry:
         await SOURCES.get(target.source).fetch(target, bench, listing)
     except ServerFailed as failure:
         # An installer may quote the address it asked, and addresses may hold a password.
-        outcome, reason = failure.outcome, secrets.redacted(str(failure))
+        outcome, reason = failure.outcome, secrets.redacted(_reason(failure, target))
     except DiskFull:
         raise
     except ToolloomError as failure:  # this machine cannot confine it, a broken plug-in
-        outcome, reason = "not_run", str(failure)
+        outcome, reason = "not_run", _reason(failure, target)
     record = target.record()
     tools = _texts(listing.tools, listing.flags) if outcome == "ok" else []
     return Entry(
@@ -186,6 +199,12 @@ async def list_target(target: Target, bench: Bench) -> Entry:
         flags=sorted(listing.flags),
         tools=tools,
     )
+
+
+def _reason(failure: ToolloomError, target: Target) -> str:
+    """Return what went wrong; the server's name stands beside it wherever it is shown."""
+    where = "" if failure.where == target.server else failure.where
+    return str(ToolloomError(failure.what, where=where, remedy=failure.remedy))
 
 
 def _texts(tools: Sequence[Any], flags: set[str]) -> list[str]:

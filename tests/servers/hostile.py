@@ -122,6 +122,12 @@ def silent(request):
 
 
 @mode
+def hangs_in_list(request):
+    if not is_list(request):
+        plain(request)
+
+
+@mode
 def wrong_id(request):
     send({"id": 4711, "result": HELLO})
 
@@ -205,6 +211,14 @@ def rpc_error(request):
 @mode
 def error_is_text(request):
     send({"id": request["id"], "error": "no"})
+
+
+@mode
+def coloured_error(request):
+    if not is_list(request):
+        return plain(request)
+    words = "first\nsecond \x1b[31m\u202e[/red]"
+    return send({"id": request["id"], "error": {"code": 7, "message": words}})
 
 
 @mode

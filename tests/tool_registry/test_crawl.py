@@ -303,7 +303,7 @@ def test_progress_counts_servers_up_to_all_of_them(mcp_json, workspace, bench):
         ("pypi:--index-url=x", "not a package name"),
         ("npm:../x", "not a package name"),
         ("npm:-c", "not a package name"),
-        ("gone.json", "No such file"),
+        ("gone.json", "no such file"),
     ],
 )
 def test_words_that_name_nothing_are_refused_with_a_remedy(text, words):
