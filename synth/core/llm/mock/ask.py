@@ -37,7 +37,7 @@ class Ask:
     model: str
     stream: bool
     key: str
-    """Hash of all that may decide the answer: neither the model's name nor whether it streams."""
+    """Hash of the seed and the content: not of the model's name, nor of whether it streams."""
     prompt_tokens: int
     call: str | None = None
     """Identity of the call, from its header."""
@@ -56,8 +56,8 @@ class Ask:
         return (found[1], int(found[2]) if found[2] else None) if found else None
 
 
-def read_ask(raw: bytes, headers: Mapping[str, str]) -> Ask:
-    """Read and check one request.
+def read_ask(raw: bytes, headers: Mapping[str, str], seed: int) -> Ask:
+    """Read and check one request; `seed` is the server's.
 
     Raises:
         Refused: no endpoint would take it.
@@ -69,13 +69,13 @@ def read_ask(raw: bytes, headers: Mapping[str, str]) -> Ask:
     if not isinstance(body, dict) or not isinstance(body.get("model"), str):
         raise Refused("the body is not an object with a model")
     messages, tools = _checked(body.get("messages")), body.get("tools") or []
-    if not isinstance(tools, list) or not all(map(_is_tool, tools)):
-        raise Refused("tools is not a list of functions")
+    _check_tools(tools)
     if body.get("n", 1) != 1:
         raise Refused("n must be 1")
     content = orjson.dumps([messages, tools], option=orjson.OPT_SORT_KEYS)
     rest = {name: value for name, value in body.items() if name not in _NOT_CONTENT}
-    digest = hashlib.blake2b(content, digest_size=16)
+    digest = hashlib.sha256(b"%d:" % seed)
+    digest.update(content)
     digest.update(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS))
     call, attempt = headers.get("x-toolloom-call"), headers.get("x-toolloom-attempt", "")
     return Ask(
@@ -84,42 +84,51 @@ def read_ask(raw: bytes, headers: Mapping[str, str]) -> Ask:
         tools=tools,
         model=body["model"],
         stream=body.get("stream") is True,
-        key=digest.hexdigest(),
+        key=digest.hexdigest()[:32],
         prompt_tokens=len(content) // 4 + 1,
         call=call,
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
     )
 
 
-def _is_tool(tool: Any) -> bool:
-    function = tool.get("function") if isinstance(tool, dict) else None
-    return isinstance(function, dict) and isinstance(function.get("name"), str)
+def _check_tools(tools: Any) -> None:
+    try:
+        named = all(type(tool["function"]["name"]) is str for tool in tools)
+    except (KeyError, TypeError):
+        named = False
+    if not named or not isinstance(tools, list):
+        raise Refused("tools is not a list of functions")
 
 
 def _checked(messages: Any) -> list[dict[str, Any]]:
-    """Return the messages after a look at their roles, and that each tool call has exactly one result, right after it."""
+    """Return the messages; each tool call must have one result, right after it."""
     if not isinstance(messages, list) or not messages:
         raise Refused("messages is not a list of at least one message")
     open_calls: set[Any] = set()
     for index, message in enumerate(messages):
         role = message.get("role") if isinstance(message, dict) else None
-        if role not in ROLES:
-            raise Refused(f"messages[{index}] has no known role")
         if role == "tool":
-            if message.get("tool_call_id") not in open_calls:
+            answered = message.get("tool_call_id")
+            if not isinstance(answered, str) or answered not in open_calls:
                 raise Refused(f"messages[{index}] answers no open tool call")
-            open_calls.remove(message["tool_call_id"])
+            open_calls.remove(answered)
         elif open_calls:
             raise Refused(f"tool calls without a result before messages[{index}]")
-        elif role == "assistant" and message.get("tool_calls"):
-            open_calls = _call_ids(message["tool_calls"], index)
+        elif role == "assistant":
+            if message.get("tool_calls"):
+                open_calls = _call_ids(message["tool_calls"], index)
+        elif role not in ROLES:
+            raise Refused(f"messages[{index}] has no known role")
     if open_calls:
         raise Refused("tool calls without a result at the end of messages")
     return messages
 
 
 def _call_ids(calls: Any, index: int) -> set[Any]:
-    ids = [call.get("id") for call in calls if isinstance(call, dict)] if calls else []
-    if not all(isinstance(i, str) and i for i in ids) or len(set(ids)) != len(calls):
+    try:
+        ids = {call["id"] for call in calls}
+    except (KeyError, TypeError):
+        ids = set()
+    if len(ids) != len(calls) or not all(ids):
         raise Refused(f"messages[{index}] has tool calls without an id of their own")
-    return set(ids)
+    return ids

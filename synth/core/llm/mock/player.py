@@ -9,20 +9,20 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from synth.core.llm.mock.ask import Ask
 from synth.core.llm.mock.render import dumps
 from synth.core.llm.mock.said import Said
 from synth.core.llm.mock.values import Values
-from synth.core.seeds import rng
 
 MAX_CALLS = 3
 """Turns with a call in one conversation; then it is only talked."""
 MAX_WORDS = 12
 _STOP = re.compile(r"#{2,}[A-Z]{2,20}#{2,}")
 _WISH = re.compile(r"^- to (.{1,300})$", re.M)
-_NAMED = re.compile(r"(?=[\w.@+-]*\d)[\w.@+-]{3,40}\w|[\w.+-]{1,30}@[\w-]{1,30}\.\w{2,10}")
+_WORD = re.compile(r"[\w@][\w.@+-]{2,40}\w")
 _CLOSING = (
     "That is done.",
     "I have looked it up for you; the result is above.",
@@ -41,21 +41,20 @@ _NO_SCHEMA = (
 _GOODBYE = "Thank you, that is all. Goodbye. "
 
 
-def play(seed: int, ask: Ask, *, call: bool = False) -> Said:
+def play(ask: Ask, *, call: bool = False) -> Said:
     """Return an answer.
 
     Args:
-        seed: of the server.
         ask: the request.
         call: call a tool, if there is any, whatever the turn.
     """
-    dice = rng("mock answer", seed, ask.key)
+    number = int(ask.key, 16)
     wanted = ask.body.get("response_format")
     if ask.tools and ask.body.get("tool_choice") != "none" and (call or _calls_now(ask)):
-        return _tool_call(ask, dice)
+        return _tool_call(ask, random.Random(number))
     if isinstance(wanted, dict) and str(wanted.get("type", "")).startswith("json"):
-        return _cut(Said(_structured(wanted, dice)), ask)
-    return _cut(Said(_sentence(ask, dice)), ask)
+        return _cut(Said(_structured(wanted, random.Random(number))), ask)
+    return _cut(Said(_sentence(ask, number)), ask)
 
 
 def _calls_now(ask: Ask) -> bool:
@@ -88,13 +87,10 @@ def _value(schema: Any, dice: random.Random, words: Sequence[str] = ()) -> Any:
 
 def _words(ask: Ask) -> list[str]:
     """Return what the conversation names: numbers, codes, addresses."""
-    found: dict[str, None] = {}
-    for message in reversed(ask.messages):
-        if message["role"] in ("user", "tool") and isinstance(message.get("content"), str):
-            found.update(dict.fromkeys(_NAMED.findall(message["content"][:4000])))
-        if len(found) >= MAX_WORDS:
-            break
-    return list(found)[:MAX_WORDS]
+    texts = [m.get("content") for m in ask.messages[-3:] if m["role"] in ("user", "tool")]
+    words = (word for text in texts if isinstance(text, str) for word in _WORD.findall(text[:600]))
+    named = (w for w in words if not w.isalpha() and ("@" in w or any(map(str.isdigit, w))))
+    return list(dict.fromkeys(islice(named, MAX_WORDS)))
 
 
 def _structured(wanted: dict[str, Any], dice: random.Random) -> str:
@@ -104,18 +100,19 @@ def _structured(wanted: dict[str, Any], dice: random.Random) -> str:
     return dumps(_value(schema, dice)).decode()
 
 
-def _sentence(ask: Ask, dice: random.Random) -> str:
+def _sentence(ask: Ask, number: int) -> str:
     first = ask.messages[0].get("content")
     prompt = first if ask.messages[0]["role"] != "user" and isinstance(first, str) else ""
-    stop = _STOP.search(prompt)
+    stop = _STOP.search(prompt) if "##" in prompt else None
     if stop is None:
         after_result = ask.messages[-1]["role"] == "tool"
-        return dice.choice(_CLOSING if after_result or not ask.tools else _ANSWER)
+        choices = _CLOSING if after_result or not ask.tools else _ANSWER
+        return choices[number % len(choices)]
     said = sum(1 for message in ask.messages if message["role"] == "assistant")
     if said == 0:
         wishes = _WISH.findall(prompt)
         return f"Hello. I would like to {' and to '.join(wishes) or 'ask for your help'}."
-    return _GOODBYE + stop[0] if said > 1 + dice.randrange(2) else dice.choice(_AGREES)
+    return _GOODBYE + stop[0] if said > 1 + number % 2 else _AGREES[number % len(_AGREES)]
 
 
 def _cut(said: Said, ask: Ask) -> Said:

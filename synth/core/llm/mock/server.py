@@ -182,7 +182,7 @@ class MockLLM:
         ask: Ask | None = None
         fault: Fault | None = None
         try:
-            ask = read_ask(received.body, received.headers)
+            ask = read_ask(received.body, received.headers, self.settings.seed)
             plan, fault = self._planned(ask, received)
         except Refused as error:
             plan = render.failure(400, error.message, "invalid_request_error")
@@ -216,7 +216,7 @@ class MockLLM:
     def _exchange(self, ask: Ask, named: Fault | None) -> Exchange:
         said: Said | None = self._script.answer(ask.messages) if self._script else None
         if said is None or (named is not None and named.call and not said.calls):
-            said = player.play(self.settings.seed, ask, call=named is not None and named.call)
+            said = player.play(ask, call=named is not None and named.call)
         return Exchange(
             ask,
             completion(ask, said),
