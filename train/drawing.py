@@ -63,7 +63,7 @@ class Rows:
         seeds: Sequence[int],
     ) -> None:
         self.prompts, self.known, self.sampling = prompts, known, sampling
-        self.places = sorted(range(len(prompts)), key=lambda b: id(_root(known[b])))
+        self.places = _neighbours([_root(one) for one in known])
         """Which row each place of the batch holds; rows of one trunk are neighbours."""
         self.dice = [random.Random(seed) for seed in seeds]
         self.sampled: list[list[int]] = [[] for _ in prompts]
@@ -169,6 +169,18 @@ class Rows:
         """Return the continuations, in the order of the prompts."""
         parts = zip(self.sampled, self.logprobs, self.finish, strict=True)
         return [Drawn(ids, logprobs, finish, version) for ids, logprobs, finish in parts]
+
+
+def _neighbours(roots: Sequence[Node | None]) -> list[int]:
+    """Return the rows with those of one root side by side, in the order of their first.
+
+    An order by address would be another one in every process, and with it the last digits of what
+    is computed.
+    """
+    first: dict[int, int] = {}
+    for b, root in enumerate(roots):
+        first.setdefault(id(root), b)
+    return sorted(range(len(roots)), key=lambda b: first[id(roots[b])])
 
 
 def _root(known: Known) -> Node | None:

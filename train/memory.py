@@ -34,6 +34,13 @@ class Node:
             node = node.parent
         return node
 
+    def of_root(self) -> int:
+        """Return how many tokens of the path are the root's: it may go on as another text does."""
+        node, end = self, len(self.ids)
+        while node.parent is not None:
+            node, end = node.parent, node.start
+        return end
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -75,7 +82,11 @@ class Memory:
                 count = common(node.ids, ids, len(ids) - 1)
                 if count > best.count:
                     best = Known(node, count)
-        return best
+        node = best.node
+        while node is not None and best.count <= node.start:
+            # All that is known is the beginning of an ancestor, which itself was forgotten.
+            node = node.parent
+        return Known(node, best.count)
 
     def trim(self) -> None:
         """Forget the oldest nodes beyond the limit; parents live as long as their children."""
@@ -93,7 +104,7 @@ def with_trunks(known: Sequence[Known]) -> list[Known]:
     for one in known:
         if one.node is not None:
             root = one.node.root()
-            most = min(one.count, len(root.ids))
+            most = min(one.count, one.node.of_root())
             cuts[id(root)] = min(cuts.get(id(root), most), most)
     return [
         one if one.node is None else Known(one.node, one.count, cuts[id(one.node.root())])
