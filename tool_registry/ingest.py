@@ -98,8 +98,6 @@ def register_application(
         "summary": application.summary,
         "key": application.key,
         "document": document,
-        "parent": None,
-        "operator": None,
         "updated_at": at,
     }
     insert(con, "applications", [row], conflict="replace")

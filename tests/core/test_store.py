@@ -1,11 +1,13 @@
 """The registry file: short transactions, other processes, damage, full disks."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -19,6 +21,7 @@ from synth.core.errors import (
 )
 from synth.core.store import MIGRATIONS, Workspace, insert, now
 
+ROOT = Path(__file__).parent.parent.parent
 WRITE = """
 import sys, time
 from synth.core.store import Workspace, insert
@@ -134,20 +137,19 @@ def test_a_reader_writes_nothing_and_reaches_no_other_file(workspace, tmp_path, 
 def test_many_rows_arrive_as_they_were_given(workspace, conflict):
     rows = [
         {
-            "child_kind": "tool",
-            "child": f"c{n}",
-            "relation": "sœur 😀" if n % 2 else "\ud800",
-            "parent_kind": "tool",
-            "parent": '{"a": [1, null]}',
+            "source": f"c{n}",
+            "column": "sœur 😀" if n % 2 else "\ud800",
+            "target": '{"a": [1, null]}',
+            "parameter": "p",
         }
         for n in range(5001)
     ]
     with workspace.write() as con:
-        assert insert(con, "lineage", iter(rows), conflict=conflict) == 5001
+        assert insert(con, "tool_edges", iter(rows), conflict=conflict) == 5001
     with workspace.read() as con:
-        found = con.execute("SELECT child, relation, parent FROM lineage").fetchall()
+        found = con.execute('SELECT source, "column", target FROM tool_edges').fetchall()
     assert sorted(found) == sorted(
-        (row["child"], row["relation"].replace("\ud800", "\ufffd"), row["parent"]) for row in rows
+        (row["source"], row["column"].replace("\ud800", "\ufffd"), row["target"]) for row in rows
     )
 
 
@@ -394,15 +396,21 @@ def test_a_path_below_a_file_is_named(tmp_path):
 
 
 TABLES = """
-servers tools tool_versions rejects crawls categories applications tool_edges toolsets agents tasks
-criteria runs episodes steps verdicts exports training_runs checkpoints evaluations lineage
+servers tools tool_versions tool_sightings rejects crawls categories applications tool_edges
+search_words search_tools toolsets agents agent_tools tasks criteria runs run_tools plans episodes
+steps verdicts exports export_rows training_runs checkpoints evaluations migrations
 """
 
 
-def test_every_promised_table_is_there(workspace):
+def test_the_registry_has_the_tables_that_something_writes_and_no_others(workspace):
     with workspace.read() as con:
-        counts = {
-            table: con.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
-            for table in TABLES.split()
-        }
-    assert counts == dict.fromkeys(TABLES.split(), 0)
+        query = "SELECT table_name, estimated_size FROM duckdb_tables()"
+        counts = dict(con.execute(query).fetchall())
+    assert set(counts) == set(TABLES.split())
+    assert {name for name, rows in counts.items() if rows} == {"migrations"}
+    written = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("synth", "tool_registry")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    assert [t for t in counts if not re.search(rf'INTO {t}\b|\(con, "{t}"', written)] == []

@@ -49,8 +49,6 @@ CREATE TABLE applications (
     summary      VARCHAR,
     key          VARCHAR,             -- content key of the document
     document     JSON,
-    parent       VARCHAR,
-    operator     VARCHAR,
     updated_at   TIMESTAMP NOT NULL
 );
 
@@ -116,16 +114,6 @@ CREATE TABLE tool_edges (
     target     VARCHAR NOT NULL,       -- tool
     parameter  VARCHAR NOT NULL,
     PRIMARY KEY (source, "column", target, parameter)
-);
-
--- child was made from parent: tool from tool, agent from toolset, task from agent, ...
-CREATE TABLE lineage (
-    child_kind   VARCHAR NOT NULL,
-    child        VARCHAR NOT NULL,
-    relation     VARCHAR NOT NULL,
-    parent_kind  VARCHAR NOT NULL,
-    parent       VARCHAR NOT NULL,
-    PRIMARY KEY (child_kind, child, relation, parent_kind, parent)
 );
 
 -- Words of the current definition of each tool, for ranked search (BM25).
