@@ -1,0 +1,1 @@
+"""Prompts of the embedded model, one Jinja2 file each."""
