@@ -4,8 +4,8 @@ A run that was killed asks for nothing twice: each call has an identity, `EPISOD
 episode that is played again meets the replies it had, in the same order, for as long as it asks the
 same. Two kinds of row in `calls-*.jsonl`, one file a writer:
 
-    {"crc": …, "call": …, "request": hash, "reply": {…}}        a reply
-    {"crc": …, "spent": {…}}                                     a request that was sent, and its cost
+    {"crc": …, "call": …, "request": hash, "reply": {…}}     a reply
+    {"crc": …, "spent": {…}}                       a request that was sent, and its cost
 
 A damaged row is left out and counted: what it held is asked for again.
 """

@@ -1,0 +1,205 @@
+"""One endpoint: its connections, its key and its patience. The one file that imports `openai`.
+
+`client.post(cast_to=Response)` skips the package's typed request and response machinery, which
+costs more CPU than the call (and accepts replies that are none); its aiohttp transport costs half
+of the default one, and does not slow down with the number of connections.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from typing import cast
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx2
+import openai
+
+from synth.core.config import ModelConfig
+from synth.core.errors import BadConfig
+from synth.core.llm.patience import Patience
+from synth.core.llm.stream import DONE
+
+MOST_BYTES = 32 << 20
+"""Bytes of one reply; an endless one ends there."""
+CONNECT_S = 15.0
+"""Seconds to reach a machine that does not answer at all."""
+_TAIL = 32
+
+
+class Unreachable(Exception):
+    """Nobody listens at the address, or there is no such machine."""
+
+
+class NetworkFault(Exception):
+    """The connection broke, or what came was no HTTP; or it took too long."""
+
+    def __init__(self, what: str, *, outcome: str = "network") -> None:
+        super().__init__(what)
+        self.outcome = outcome
+
+
+class Refused(Exception):
+    """The endpoint answered with a status that is no success."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status, self.headers, self.body = status, headers, body
+
+
+class Endpoint:
+    """One base URL with one key; the models of all roles at it share it.
+
+    Args:
+        config: address, name of the key's environment variable, concurrency.
+
+    Raises:
+        BadConfig: the key's variable is not set (endpoints of one's own need none: any value).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._key = os.environ.get(config.key_env, "").strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            what = f"the environment variable {config.key_env} holds no key: odd characters"
+            raise BadConfig(what, where=f"model {config.model!r}", remedy="copy the key again")
+        if not self._key and config.base_url is None:
+            raise BadConfig(
+                f"the environment variable {config.key_env} is not set",
+                where=f"model {config.model!r}",
+                remedy="set it, or give base_url of an endpoint that needs no key",
+            )
+        self.patience = Patience(config.concurrency)
+        self._config = config
+        self._client: openai.AsyncOpenAI | None = None
+
+    @staticmethod
+    def identity(config: ModelConfig) -> tuple[str | None, str]:
+        """Return what two models have in common that share an endpoint."""
+        return config.base_url, config.key_env
+
+    @property
+    def name(self) -> str:
+        """Return the address without the path, for people."""
+        return urlsplit(self._config.base_url or "https://api.openai.com").netloc
+
+    def _opened(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            # Our own queue bounds what is in flight; connections must never be what runs out.
+            limits = httpx2.Limits(max_connections=100_000, max_keepalive_connections=None)
+            http = openai.DefaultAioHttpClient(
+                timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                limits=limits,
+                event_hooks={"response": [_bound]},
+            )
+            self._client = openai.AsyncOpenAI(
+                api_key=self._key or "none",
+                base_url=self._config.base_url,
+                max_retries=0,
+                timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                http_client=http,
+            )
+        return self._client
+
+    async def ask(self, body: bytes, headers: Mapping[str, str], *, stream: bool) -> bytes:
+        """Send one request and return what came with a success.
+
+        Args:
+            body: the request as JSON.
+            headers: those besides the usual ones.
+            stream: whether pieces are expected; reading ends at the mark that ends them.
+
+        Raises:
+            Refused: the endpoint answered, with another status.
+            Unreachable: nobody is there.
+            NetworkFault: the connection broke.
+        """
+        client = self._client or self._opened()
+        try:
+            response = await client.post(
+                "/chat/completions",
+                cast_to=httpx2.Response,
+                content=body,
+                options={"headers": {"Content-Type": "application/json", **headers}},
+                stream=stream,
+                stream_cls=openai.AsyncStream[object],
+            )
+            response = cast(httpx2.Response, response)  # that is what `cast_to` makes of it
+            return await _pieces(response) if stream else response.content
+        except openai.APIStatusError as error:
+            answer = error.response
+            raise Refused(error.status_code, answer.headers, answer.content) from error
+        except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
+            causes = list(_causes(error))
+            if any(_is_nobody(cause) for cause in causes):
+                raise Unreachable(_line(causes)) from error
+            raise NetworkFault(_line(causes)) from error
+
+    def scrub(self, text: str) -> str:
+        """Return a text of the endpoint without the key, which some repeat in their errors."""
+        return text.replace(self._key, "[key]") if self._key else text
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self.patience.close()
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that is given up when it is too long."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise httpx2.ReadError(f"a reply of more than {MOST_BYTES >> 20} MiB")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    if isinstance(response.stream, httpx2.AsyncByteStream):
+        response.stream = _Bounded(response.stream)
+
+
+async def _pieces(response: httpx2.Response) -> bytes:
+    """Read a stream up to its end or its mark, and give the connection back."""
+    pieces: list[bytes] = []
+    tail = b"\n"
+    try:
+        async for piece in response.aiter_bytes():
+            pieces.append(piece)
+            tail = tail[-_TAIL:] + piece
+            if DONE.search(tail):
+                break
+    finally:
+        await response.aclose()
+    return b"".join(pieces)
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def _is_nobody(error: BaseException) -> bool:
+    return isinstance(error, (ConnectionRefusedError, socket.gaierror))
+
+
+def _line(causes: list[BaseException]) -> str:
+    """Return what went wrong in one line: the innermost cause that says anything."""
+    said = [str(cause) for cause in causes if str(cause)]
+    line = " ".join((said[-1] if said else type(causes[-1]).__name__).split())
+    return line[:200]
