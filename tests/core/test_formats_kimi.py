@@ -40,14 +40,12 @@ def body(message, before=()):
 def test_what_is_written_is_read_back_unchanged(content, made):
     calls = [call(name, value, f"c{n}") for n, (name, value) in enumerate(made)]
     read = KIMI.parse(body({"role": "assistant", "content": content, "tool_calls": calls}))
-    assert read.problem is None
     assert not read.repairs
     assert [(c.name, c.value) for c in read.calls] == made
     assert [c.id for c in read.calls] == [f"functions.{n}:{i}" for i, (n, _) in enumerate(made)]
-    if made:
-        assert read.content == (content if content.strip() else None)
-    else:
-        assert read.content == (content or None)
+    blank = not content.replace("\ufeff", "").strip()
+    assert read.content == (None if blank else content)
+    assert read.problem is (None if made or read.content else Problem.EMPTY)
 
 
 def test_the_counter_runs_through_the_dialogue_and_results_name_their_call():
@@ -73,10 +71,11 @@ def test_any_counter_is_read(identifier):
     assert read.repairs == (() if "functions" in identifier else ("no_prefix",))
 
 
-SECTION, CALL, ARGUMENT = (
+SECTION, CALL, ARGUMENT, END = (
     "<|tool_calls_section_begin|>",
     "<|tool_call_begin|>",
     "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
 )
 
 
@@ -88,8 +87,9 @@ SECTION, CALL, ARGUMENT = (
         (SECTION + CALL + "functions.f:0", Problem.UNCLOSED),
         (SECTION + CALL + "functions.f" + ARGUMENT + "{}", Problem.BAD_NAME),
         (SECTION + CALL + "functions.:0" + ARGUMENT + "{}", Problem.BAD_NAME),
-        (SECTION + CALL + "functions.f:0" + ARGUMENT + '{"a": 1', Problem.BROKEN_JSON),
-        (SECTION + CALL + "functions.f:0" + ARGUMENT + "[1]", Problem.BROKEN_JSON),
+        (SECTION + CALL + "functions.f:0" + ARGUMENT + '{"a": 1', Problem.UNCLOSED),
+        (SECTION + CALL + "functions.f:0" + ARGUMENT + '{"a": 1' + END, Problem.BROKEN_JSON),
+        (SECTION + CALL + "functions.f:0" + ARGUMENT + "[1]", Problem.NOT_A_CALL),
         (SECTION + CALL + "functions.f:0" + ARGUMENT + "{} x", Problem.BROKEN_JSON),
         (SECTION + "so", Problem.UNCLOSED),
     ],

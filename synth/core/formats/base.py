@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from json.decoder import JSONDecoder
 from typing import Any, Protocol
 
+from synth.core.formats.values import SPACE, value_at
 from synth.core.types import ToolCall
 
 Wire = Mapping[str, Any]
@@ -44,6 +44,8 @@ class Problem(StrEnum):
     """The name is empty or not text, or an identifier without a tool name in it."""
     UNCLOSED = "unclosed"
     """Markup that was opened and never completed."""
+    EMPTY = "empty"
+    """Nothing was said and nothing called: white space, or no text at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Parsed:
     """The problem in one line, for the log."""
     repairs: tuple[str, ...] = ()
     """Deviations from the format that were read all the same, because they have one meaning."""
+    raw: str = ""
+    """All that the model wrote, so that nothing is lost; lone surrogates as `\\udXXX`."""
 
 
 class ToolFormat(Protocol):
@@ -90,6 +94,9 @@ class ToolFormat(Protocol):
     def parse(self, text: str, *, first_call: int = 0) -> Parsed:
         """Read one reply, without its stop mark.
 
+        Whatever the text is, the outcome is calls, text or a named problem, in linear time. A
+        reply is read whole, never in parts: what streams in is joined first (`Reader`).
+
         Args:
             text: exactly what the model wrote.
             first_call: number of calls the conversation already has (identifiers count them).
@@ -112,85 +119,22 @@ def calls_of(message: Wire, index: int) -> list[tuple[str, str, str]]:
         name, arguments = function["name"], function["arguments"]
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        if not name:
+        if not name or name.isspace():
             raise Unwritable(f"message {index} has a call without a name")
         try:
-            members = members_of(arguments, 0)
+            value, _, end = value_at(arguments, 0)
         except ValueError as error:
             raise Unwritable(f"arguments of {name!r} in message {index}: {error}") from None
-        if arguments[members.end :].strip(_SPACE):
+        if not isinstance(value, dict):
+            kind = type(value).__name__
+            raise Unwritable(f"arguments of {name!r} in message {index} are {kind}, not an object")
+        if arguments[end:].strip(SPACE):
             raise Unwritable(f"arguments of {name!r} in message {index}: text after the object")
-        out.append((str(call.get("id") or ""), name, arguments.strip(_SPACE)))
+        out.append((str(call.get("id") or ""), name, arguments.strip(SPACE)))
     return out
 
 
-# --- strict JSON with positions --------------------------------------------------------------
-
-_SPACE = " \t\n\r"
-
-
-def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON")
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError("a key is repeated")
-    return out
-
-
-_DECODER = JSONDecoder(object_pairs_hook=_no_repeats, parse_constant=_no_constant)
-
-
-def value_at(text: str, start: int) -> tuple[Any, int, int]:
-    """Read the JSON value that begins at `start`, spaces skipped.
-
-    Returns:
-        The value, where it begins, where it ends.
-
-    Raises:
-        ValueError: not strict JSON.
-    """
-    while start < len(text) and text[start] in _SPACE:
-        start += 1
-    try:
-        value, end = _DECODER.raw_decode(text, start)
-        text[start:end].encode()
-        if "\\u" in text[start:end]:
-            json.dumps(value, ensure_ascii=False).encode()
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except UnicodeEncodeError:
-        raise ValueError("a lone surrogate") from None
-    return value, start, end
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """The members of one JSON object: values, and the exact text each was written as."""
-
-    values: dict[str, Any]
-    texts: dict[str, str]
-    end: int
-
-
-def members_of(text: str, start: int) -> Members:
-    """Read the JSON object that begins at `start`, keeping the text of every member.
-
-    Raises:
-        ValueError: not strict JSON, or not an object.
-    """
-    value, start, end = value_at(text, start)
-    if not isinstance(value, dict):
-        raise ValueError(f"an object is wanted, found {type(value).__name__}")
-    texts: dict[str, str] = {}
-    position = start + 1
-    for _ in value:
-        key, _, position = value_at(text, position)
-        position = text.index(":", position) + 1
-        _, begin, position = value_at(text, position)
-        texts[key] = text[begin:position]
-        while text[position] in _SPACE + ",":
-            position += 1
-    return Members(value, texts, end)
+def said_with(message: Wire, calls: Sequence[Any]) -> str:
+    """Return an assistant's content; blank content beside calls is no content."""
+    content = str(message.get("content") or "")
+    return "" if calls and not content.replace("\ufeff", "").strip() else content

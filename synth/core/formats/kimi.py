@@ -9,7 +9,6 @@ through the dialogue, as the paper says; any counter is accepted when reading.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,9 +19,9 @@ from synth.core.formats.base import (
     Unwritable,
     Wire,
     calls_of,
-    members_of,
+    said_with,
 )
-from synth.core.types import ToolCall
+from synth.core.formats.calls import Broken, Call, Reading, arguments_of, json_at, outcome
 
 SECTION, SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 CALL, ARGUMENT, CALL_END = (
@@ -30,7 +29,7 @@ CALL, ARGUMENT, CALL_END = (
     "<|tool_call_argument_begin|>",
     "<|tool_call_end|>",
 )
-_IDENTIFIER = re.compile(r"\s*(?P<path>[^<]+):(?P<counter>\d+)\s*\Z")
+_PREFIX = "functions."
 _OPENING = {"user": "<|im_user|>", "assistant": "<|im_assistant|>"}
 
 
@@ -56,7 +55,7 @@ class KimiK2:
             if role == "assistant":
                 calls = calls_of(message, index)
                 for given, name, _ in calls:
-                    identifiers[given] = (name, f"functions.{name}:{counter}")
+                    identifiers[given] = (name, f"{_PREFIX}{name}:{counter}")
                     counter += 1
                 body = _assistant(message, index, calls, counter - len(calls))
                 out += _turn(role, role, body, index, sampled=True)
@@ -73,37 +72,11 @@ class KimiK2:
         return out
 
     def parse(self, text: str, *, first_call: int = 0) -> Parsed:
-        """Read one reply; see `ToolFormat.parse`.
+        """Read one reply; see `ToolFormat.parse`, and `calls` for what is read with a note."""
+        return outcome(text, first_call, _read, lambda content, _: SECTION not in content)
 
-        Read with a note in `repairs`: an identifier without `functions.`, a missing last mark, and
-        text after the section.
-        """
-        start = text.find(SECTION)
-        if start < 0:
-            return Parsed(text or None)
-        content = text[:start] if text[:start].strip() else None
-        calls: list[ToolCall] = []
-        repairs: list[str] = []
-        position = start + len(SECTION)
-        while True:
-            position = _skip_space(text, position)
-            if text.startswith(SECTION_END, position):
-                position += len(SECTION_END)
-                break
-            if position >= len(text) and calls:
-                repairs.append("missing_close")
-                break
-            read = _call(text, position, repairs)
-            if isinstance(read, Parsed):
-                return read
-            call, position = read
-            calls.append(call)
-        if not calls:
-            return Parsed(None, problem=Problem.NOT_A_CALL, detail="a section without a call")
-        if text[position:].strip():
-            repairs.append("text_after_call")
-            content = (content or "") + text[position:]
-        return Parsed(content, tuple(calls), repairs=tuple(dict.fromkeys(repairs)))
+
+# --- writing ---------------------------------------------------------------------------------
 
 
 def _open(role: str, title: str, index: int) -> tuple[Piece, ...]:
@@ -125,11 +98,9 @@ def _turn(
 def _assistant(
     message: Wire, index: int, calls: Sequence[tuple[str, str, str]], counter: int
 ) -> tuple[Piece, ...]:
-    content = str(message.get("content") or "")
+    content = said_with(message, calls)
     if SECTION in content:
         raise Unwritable(f"message {index} says {SECTION} without making a call")
-    if calls and not content.strip():
-        content = ""
     out: list[Piece] = [Piece(content, index, sampled=True)] if content else []
     if not calls:
         return tuple(out)
@@ -143,7 +114,7 @@ def _assistant(
             raise Unwritable(f"message {index} calls {name!r}: a name cannot hold '<'")
         out += (
             mark(CALL),
-            Piece(f"functions.{name}:{counter + n}", index, sampled=True),
+            Piece(f"{_PREFIX}{name}:{counter + n}", index, sampled=True),
             mark(ARGUMENT),
             Piece(arguments, index, sampled=True),
             mark(CALL_END),
@@ -152,42 +123,66 @@ def _assistant(
     return tuple(out)
 
 
+# --- reading ---------------------------------------------------------------------------------
+
+
+def _read(text: str, repairs: list[str]) -> Reading:
+    start = text.find(SECTION)
+    if start < 0:
+        return [text], []
+    said, calls = [text[:start]], list[Call]()
+    position = start + len(SECTION)
+    while True:
+        position = _skip_space(text, position)
+        if text.startswith(SECTION_END, position):
+            position += len(SECTION_END)
+            break
+        if position >= len(text) and calls:
+            repairs.append("missing_close")
+            break
+        call, position = _call(text, position, repairs)
+        calls.append(call)
+    if not calls:
+        raise Broken(Problem.NOT_A_CALL, "a section without a call")
+    return [*said, text[position:]], calls
+
+
 def _skip_space(text: str, position: int) -> int:
     while position < len(text) and text[position].isspace():
         position += 1
     return position
 
 
-def _call(text: str, position: int, repairs: list[str]) -> Parsed | tuple[ToolCall, int]:
-    """Read one call at `position`: the call and where it ends, or the outcome that stops all."""
+def _call(text: str, position: int, repairs: list[str]) -> tuple[Call, int]:
+    """Read one call at `position`; return where it ends too."""
     if not text.startswith(CALL, position):
-        return _broken(Problem.UNCLOSED, f"a call is wanted, found {text[position:][:40]!r}")
+        found = text[position : position + 40]
+        raise Broken(Problem.UNCLOSED, f"a call is wanted, found {found!r}")
     position += len(CALL)
     middle = text.find(ARGUMENT, position)
     if middle < 0:
-        return _broken(Problem.UNCLOSED, "a call without arguments")
-    match = _IDENTIFIER.match(text[position:middle])
-    path = match["path"] if match else ""
-    name = path.removeprefix("functions.")
-    if not match or not name:
-        return _broken(Problem.BAD_NAME, f"the identifier is {text[position:middle][:80]!r}")
+        raise Broken(Problem.UNCLOSED, "a call without arguments")
+    path, colon, counter = text[position:middle].strip().rpartition(":")
+    name = path.removeprefix(_PREFIX)
+    if not (colon and counter.isascii() and counter.isdecimal()) or not name.strip() or "<" in name:
+        found = text[position : min(middle, position + 80)]
+        raise Broken(Problem.BAD_NAME, f"the identifier is {found!r}")
     if name == path:
         repairs.append("no_prefix")
-    try:
-        members = members_of(text, middle + len(ARGUMENT))
-    except ValueError as error:
-        return _broken(Problem.BROKEN_JSON, f"arguments of {name!r}: {error}")
-    arguments = text[middle + len(ARGUMENT) : members.end].strip()
-    end = _skip_space(text, members.end)
-    identifier = f"{path}:{match['counter']}"
-    call = ToolCall(id=identifier, name=name, arguments=arguments)
+    arguments, end = _arguments(text, middle + len(ARGUMENT), repairs)
+    end = _skip_space(text, end)
+    call = Call(name, arguments, f"{path}:{counter}")
     if text.startswith(CALL_END, end):
         return call, end + len(CALL_END)
     if end >= len(text):
         repairs.append("missing_close")
         return call, end
-    return _broken(Problem.BROKEN_JSON, f"text after the arguments: {text[end : end + 40]!r}")
+    raise Broken(Problem.BROKEN_JSON, f"text after the arguments: {text[end : end + 40]!r}")
 
 
-def _broken(problem: Problem, detail: str) -> Parsed:
-    return Parsed(None, problem=problem, detail=detail)
+def _arguments(text: str, start: int, repairs: list[str]) -> tuple[str, int]:
+    if text.startswith(CALL_END, _skip_space(text, start)):
+        repairs.append("no_arguments")
+        return "{}", start
+    value = json_at(text, start, repairs, cut=text.find(CALL_END, start) < 0)
+    return arguments_of(value.value, value.text, repairs), value.end
