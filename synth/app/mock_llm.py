@@ -76,14 +76,16 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _serve(mock: MockLLM, out: TextIO) -> None:
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+    loop = asyncio.get_running_loop()
     async with mock:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, mock.ended.set)
         # The address is a result, and a program that started this waits for it: at once, alone.
         out.write(f"{mock.url}\n")
         out.flush()
-        await ended.wait()
+        await mock.ended.wait()
+    if mock.broken is not None:
+        raise mock.broken
 
 
 def _allow_many_connections() -> None:

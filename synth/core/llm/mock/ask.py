@@ -46,8 +46,7 @@ class Ask:
     @property
     def include_usage(self) -> bool:
         """Say whether a stream shall end with the usage."""
-        options = self.body.get("stream_options")
-        return isinstance(options, dict) and options.get("include_usage") is True
+        return member(self.body, "stream_options").get("include_usage") is True
 
     @property
     def fault(self) -> tuple[str, int | None] | None:
@@ -89,6 +88,12 @@ def read_ask(raw: bytes, headers: Mapping[str, str], seed: int) -> Ask:
         call=call,
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
     )
+
+
+def member(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a member that is an object; an empty one where it is none."""
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _check_tools(tools: Any) -> None:

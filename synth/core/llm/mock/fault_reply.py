@@ -92,25 +92,33 @@ def _arguments(change: Callable[[str], Any]) -> Act:
 
 def _with_member(text: str, member: str) -> str:
     """Return the text of an object with one more member, first."""
-    rest = text[1:]
-    return "{" + member + ("" if rest.lstrip().startswith("}") else ",") + rest
+    return "{" + member + ("," + text.strip()[1:] if _members(text) else "}")
+
+
+def _members(text: str) -> dict[str, Any]:
+    """Return the members of arguments; none where the answer's own text is no object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _duplicate_keys(text: str) -> str:
-    members = json.loads(text)
+    members = _members(text)
     name, value = next(iter(members.items()), ("x", 1))
     twice = f"{json.dumps(name)}:{json.dumps(value)}"
     return _with_member(text if members else f"{{{twice}}}", twice)
 
 
 def _nan(text: str) -> str:
-    name = next(iter(json.loads(text)), "x")
+    name = next(iter(_members(text)), "x")
     return "{" + f"{json.dumps(name)}: NaN" + "}"
 
 
 def _inner_text(text: str) -> str:
     """Values of the object as JSON texts of their own."""
-    return json.dumps({name: json.dumps(value) for name, value in json.loads(text).items()})
+    return json.dumps({name: json.dumps(value) for name, value in _members(text).items()})
 
 
 def _unknown_tool(exchange: Exchange) -> None:
@@ -219,7 +227,7 @@ FAULTS = (
     _calls("id_duplicate", "two calls of one id", _changed(_twice)),
     _calls("arguments_empty", 'arguments: ""', _arguments(lambda text: "")),
     _calls("arguments_null", "arguments: null", _arguments(lambda text: None)),
-    _calls("arguments_object", "arguments as an object, not its text", _arguments(json.loads)),
+    _calls("arguments_object", "arguments as an object, not its text", _arguments(_members)),
     _calls("arguments_text", "arguments encoded twice", _arguments(json.dumps)),
     _calls("arguments_inner_text", "each argument encoded twice", _arguments(_inner_text)),
     _calls("arguments_cut", "arguments cut off", _arguments(lambda text: text[:-1])),

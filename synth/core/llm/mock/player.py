@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from synth.core.llm.mock.ask import Ask
+from synth.core.llm.mock.ask import Ask, member
 from synth.core.llm.mock.render import dumps
 from synth.core.llm.mock.said import Said
 from synth.core.llm.mock.values import Values
@@ -68,7 +68,7 @@ def _tool_call(ask: Ask, dice: random.Random) -> Said:
     choice = ask.body.get("tool_choice")
     functions = [tool["function"] for tool in ask.tools]
     if isinstance(choice, dict):
-        named = (choice.get("function") or {}).get("name")
+        named = member(choice, "function").get("name")
         functions = [f for f in functions if f["name"] == named] or functions
     function = dice.choice(functions)
     value = _value(function.get("parameters"), dice, _words(ask))
@@ -94,7 +94,7 @@ def _words(ask: Ask) -> list[str]:
 
 
 def _structured(wanted: dict[str, Any], dice: random.Random) -> str:
-    schema = (wanted.get("json_schema") or {}).get("schema")
+    schema = member(wanted, "json_schema").get("schema")
     if not isinstance(schema, dict):
         return dumps({"answer": dice.choice(_CLOSING)}).decode()
     return dumps(_value(schema, dice)).decode()

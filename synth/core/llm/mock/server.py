@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
-from synth.core.errors import BadPlace
+from synth.core.errors import BadPlace, ToolloomError
 from synth.core.llm.mock import http, player, render
 from synth.core.llm.mock.ask import Ask, Refused, read_ask
 from synth.core.llm.mock.connection import Connection
@@ -90,6 +90,9 @@ class MockLLM:
         self._connections: set[Connection] = set()
         self._reopening: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self.broken: ToolloomError | None = None
+        """Why the ledger could not be written: from then on it is not the truth."""
         self.latency_s = self.settings.latency_s
         self.port = self.settings.port
 
@@ -106,6 +109,8 @@ class MockLLM:
         """
         self._started = time.monotonic()
         self._loop = asyncio.get_running_loop()
+        self.ended = asyncio.Event()
+        """Set where the server can no longer keep its ledger, or by who wants to end it."""
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         path = self.settings.ledger
         if path is None and self.settings.keep_ledger:
@@ -126,6 +131,8 @@ class MockLLM:
         """End all connections and stop."""
         if self._reopening is not None:
             self._reopening.cancel()
+        if self._opening is not None:
+            await self._opening
         if self._server is not None:
             self._server.close()
         for connection in tuple(self._connections):
@@ -186,22 +193,33 @@ class MockLLM:
             plan, fault = self._planned(ask, received)
         except Refused as error:
             plan = render.failure(400, error.message, "invalid_request_error")
+        return plan if self._entered(ask, received, plan, fault) else _NOT_ENTERED
+
+    def _entered(
+        self, ask: Ask | None, received: http.Received, plan: Plan, fault: Fault | None
+    ) -> bool:
+        """Write the request to the ledger; say whether that went well."""
         usage = plan.usage
-        self.ledger.write(
-            {
-                "call": received.headers.get("x-toolloom-call"),
-                "attempt": ask.attempt if ask else None,
-                "model": ask.model if ask else None,
-                "request": hashlib.sha256(received.body).hexdigest(),
-                "fault": fault.name if fault else None,
-                "status": plan.status,
-                "prompt_tokens": usage.prompt if usage else None,
-                "completion_tokens": usage.completion if usage else None,
-                "stream": bool(ask and ask.stream),
-                "finished": plan.finished,
-            }
-        )
-        return plan
+        try:
+            self.ledger.write(
+                {
+                    "call": received.headers.get("x-toolloom-call"),
+                    "attempt": ask.attempt if ask else None,
+                    "model": ask.model if ask else None,
+                    "request": hashlib.sha256(received.body).hexdigest(),
+                    "fault": fault.name if fault else None,
+                    "status": plan.status,
+                    "prompt_tokens": usage.prompt if usage else None,
+                    "completion_tokens": usage.completion if usage else None,
+                    "stream": bool(ask and ask.stream),
+                    "finished": plan.finished,
+                }
+            )
+        except ToolloomError as error:
+            self.broken = error
+            self.ended.set()
+            return False
+        return True
 
     def _planned(self, ask: Ask, received: http.Received) -> tuple[Plan, Fault | None]:
         call, attempt = self._attempts.of(ask, received.headers)
@@ -234,6 +252,9 @@ class MockLLM:
         if name not in FAULTS:
             raise Refused(f"there is no fault {name!r}")
         return FAULTS[name] if attempts is None or attempt < attempts else None
+
+
+_NOT_ENTERED = render.failure(500, "the ledger cannot be written", "server_error")
 
 
 def _found(value: Any) -> Plan:
