@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from synth.core import schemas
 from tool_registry.scrub import visible
 
 MAX_BYTES = 256 << 10
@@ -84,17 +85,13 @@ def check(schema: dict[str, Any]) -> None:
     """
     _check_references(schema)
     try:
-        jsonschema_rs.meta.validate(schema)
-        jsonschema_rs.validator_for(schema, retriever=_refuse)
+        schemas.check(schema)
+        schemas.validator(schema)
     except jsonschema_rs.ValidationError as error:
         path = "/".join(map(str, error.instance_path))
         raise BadSchema("invalid_schema", f"{path or 'root'}: {error.message}"[:500]) from error
-    except (jsonschema_rs.ReferencingError, ValueError, KeyError) as error:
+    except schemas.BROKEN as error:
         raise BadSchema("invalid_schema", str(error)[:500]) from error
-
-
-def _refuse(uri: str) -> Any:
-    raise KeyError(f"nothing is fetched: {uri}")
 
 
 def _check_references(schema: dict[str, Any]) -> None:
@@ -193,7 +190,7 @@ def _repair_keywords(schema: dict[str, Any], flags: set[str]) -> None:
             flags.add("bad_property")
             del schema[keyword]
     if isinstance(schema.get("$schema"), str):
-        if not schema["$schema"].rstrip("#").startswith(_DRAFTS):
+        if schema["$schema"].rstrip("#") not in _DRAFTS:
             flags.add("unknown_dialect")
             del schema["$schema"]
     elif "$schema" in schema:

@@ -14,6 +14,7 @@ import jsonschema_rs
 
 from simulators.live.folder import Tree
 from simulators.live.host import Host, HostPool, LiveServer
+from synth.core import schemas
 from synth.core.canonical import canonical
 from synth.core.errors import ServerFailed
 from synth.core.mcp.session import RpcError
@@ -216,12 +217,8 @@ def _unknown_parameter(spec: ToolSpec, arguments: Mapping[str, Any]) -> str | No
 
 
 def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
-    """Return a validator that never fetches anything; None where the schema itself is broken."""
-
-    def retrieve(uri: str) -> Any:
-        raise ValueError(f"not fetched: {uri}")
-
+    """Return a validator, or None where the schema itself is broken."""
     try:
-        return jsonschema_rs.validator_for(dict(schema), retriever=retrieve)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+        return schemas.validator(schema)
+    except schemas.BROKEN:
         return None  # the server knows what it takes

@@ -34,6 +34,7 @@ from simulators.sql.program import (
 from simulators.sql.tables import Table
 from synth.core.application import Application, Parameter, Step, Tool
 from synth.core.errors import BadApplication
+from synth.core.schemas import refuse
 from synth.core.types import ENGINE_ERRORS
 
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
@@ -250,7 +251,11 @@ class Compiler:
         schema: dict[str, Any] = self.application.specs[name].parameters
         try:
             validator = jsonschema_rs.Draft202012Validator(
-                schema, formats=FORMATS, validate_formats=True, pattern_options=_PATTERNS
+                schema,
+                formats=FORMATS,
+                validate_formats=True,
+                pattern_options=_PATTERNS,
+                retriever=refuse,
             )
         except ValueError as error:
             what = str(error).split("\n")[0]
