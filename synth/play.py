@@ -15,7 +15,7 @@ import orjson
 from synth.core import voices
 from synth.core.canonical import content_key
 from synth.core.config import Limits
-from synth.core.errors import ModelFailed, ToolloomError
+from synth.core.errors import BudgetSpent, ModelFailed, ToolloomError
 from synth.core.protocols import AgentPlayer, AgentView, Environment, Turn, UserPlayer, UserView
 from synth.core.types import (
     Agent,
@@ -62,6 +62,9 @@ async def play(**stage: Unpack[Stage]) -> Trajectory:
 
     Returns:
         The whole episode. `fault` names who failed where the stop reason is `error`.
+
+    Raises:
+        BudgetSpent: a model may not be asked any more; there is no episode.
     """
     run = _Run(stage)
     try:
@@ -71,6 +74,8 @@ async def play(**stage: Unpack[Stage]) -> Trajectory:
     except TimeoutError as error:
         why = str(error) or f"no end in {stage['limits'].seconds} s"
         return await run.failed(Fault.INFRASTRUCTURE, why)
+    except BudgetSpent:  # nobody failed: the episode is played by a later session
+        raise
     except ModelFailed as error:
         return await run.failed(Fault.INFRASTRUCTURE, str(error))
     except ToolloomError as error:
@@ -109,9 +114,9 @@ class _Run:
         if last_act:
             return StopReason.USER_DONE
         for _ in range(limits.turns):
-            message, cut_off = await self._agent(view)
-            if cut_off:
-                return StopReason.CUT_OFF
+            message, stop = await self._agent(view)
+            if stop is not None:
+                return stop
             if message.tool_calls:
                 if len(self.steps) + len(message.tool_calls) > limits.calls:
                     return StopReason.MAX_CALLS
@@ -128,8 +133,8 @@ class _Run:
                     return StopReason.USER_DONE
         return StopReason.MAX_TURNS
 
-    async def _agent(self, view: AgentView) -> tuple[Message, bool]:
-        """Take the agent's turn; return the message, and whether it was cut off."""
+    async def _agent(self, view: AgentView) -> tuple[Message, StopReason | None]:
+        """Take the agent's turn; return the message, and why nothing follows from it, if so."""
         self.acting = Fault.AGENT
         turn = await self.stage["agent_player"].turn(view)
         message = turn.message
@@ -139,7 +144,9 @@ class _Run:
             plain = not (message.tool_calls or message.reasoning)
             heard = message if plain else Message(role="assistant", content=message.content)
             self.said.append(heard)
-        return message, turn.cut_off
+        if turn.cut_off:
+            return message, StopReason.CUT_OFF
+        return message, StopReason.AGENT_INVALID if turn.invalid else None
 
     async def _user(self) -> bool:
         """Take the user's turn; return whether they want to end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from synth.core.protocols import LLM, AgentView, ChatRequest, Sampler, Turn
+from synth.core.protocols import LLM, AgentView, ChatRequest, Finish, Sampler, Turn
 from synth.core.types import Message, ToolSpec
 
 
@@ -14,7 +14,8 @@ class ModelAgent:
 
     What the model replies is recorded as it came: a refusal, a cut-off text or a call of a tool
     that does not exist are outcomes of the episode, not errors. There is no prompt of its own: the
-    system prompt is the agent's, and stands in every row.
+    system prompt is the agent's, and stands in every row. Earlier reasoning is handed on; whether
+    it goes back to the model is the client's to decide.
 
     Args:
         llm: the model.
@@ -32,14 +33,28 @@ class ModelAgent:
 
         Raises:
             ModelFailed: no usable reply.
+            BudgetSpent: it may not be asked for.
         """
-        self._sent.extend(message.openai() for message in view.messages[len(self._sent) :])
+        self._sent.extend(_wire(message) for message in view.messages[len(self._sent) :])
         if self._tools is None or self._tools[0] is not view.tools:
             self._tools = (view.tools, [tool.openai() for tool in view.tools])
         request = ChatRequest(list(self._sent), self._tools[1], self._sampler)
         reply = await self._llm.complete(request)
         message = _unique_ids(reply.message, view.messages)
-        return Turn(message, usage=reply.usage, cut_off=reply.finish == "length")
+        return Turn(
+            message,
+            usage=reply.usage,
+            cut_off=reply.finish == Finish.LENGTH,
+            invalid=not reply.usable,
+            repairs=reply.repairs,
+        )
+
+
+def _wire(message: Message) -> dict[str, Any]:
+    wire = message.openai()
+    if message.reasoning is not None:
+        wire["reasoning_content"] = message.reasoning
+    return wire
 
 
 def _unique_ids(message: Message, earlier: Sequence[Message]) -> Message:

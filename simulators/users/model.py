@@ -14,7 +14,7 @@ from typing import Any
 
 from synth.core.errors import ToolloomError
 from synth.core.prompts import prompts
-from synth.core.protocols import LLM, ChatRequest, Sampler, Turn, UserView
+from synth.core.protocols import LLM, ChatRequest, Finish, Reply, Sampler, Turn, UserView
 from synth.core.types import Message, Usage
 
 STOP = "###DONE###"
@@ -57,6 +57,7 @@ class ModelUser:
 
         Raises:
             ModelFailed: no usable reply from the endpoint.
+            BudgetSpent: it may not be asked for.
             ToolloomError: the model cannot be brought to play a user: the user's fault.
         """
         messages = self._messages(view)
@@ -66,11 +67,11 @@ class ModelUser:
             reply = await self._llm.complete(ChatRequest(messages, (), self._sampler))
             spent = reply.usage if spent is None else spent + reply.usage
             text, done = _read(reply.message.content or "")
-            cut_off = reply.finish == "length"
-            problem = "was cut off" if cut_off else _problem(text, done, view)
+            problem = _withheld(reply) or _problem(text, done, view)
             if not problem:
                 said = text or "Thank you, goodbye."
-                return Turn(Message(role="user", content=said), done=done, usage=spent)
+                message = Message(role="user", content=said)
+                return Turn(message, done=done, usage=spent, repairs=reply.repairs)
         raise ToolloomError(f"the model playing the user {problem}", where=self._llm.name)
 
     def _messages(self, view: UserView) -> list[dict[str, Any]]:
@@ -82,6 +83,13 @@ class ModelUser:
         talk = [{"role": turned[m.role], "content": m.content} for m in view.messages]
         start = {"role": "user", "content": "(You write first: say who you are and what you want.)"}
         return [{"role": "system", "content": system}, start, *talk]
+
+
+def _withheld(reply: Reply) -> str:
+    """Say why a reply cannot be delivered whatever it says; empty if it can."""
+    if reply.finish == Finish.LENGTH:
+        return "was cut off"
+    return "" if reply.usable else f"gave no message: {reply.finish}"
 
 
 def _read(content: str) -> tuple[str, bool]:
