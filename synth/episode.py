@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
+from synth.core.errors import BudgetSpent, DiskFull
 from synth.core.types import CriterionResult, Fault, ToolSpec, Trajectory, Verdict
 from synth.judge import judge
 from synth.judge.evidence import quote
@@ -26,12 +27,18 @@ async def play_and_judge(
     Returns:
         The episode and its verdict. A judge that breaks is nobody's failure to be trained on:
         `passed` is None, and `fault` is the judge.
+
+    Raises:
+        BudgetSpent: a model may not be asked any more; there is no episode.
+        DiskFull: a reply could not be journalled; there is no episode.
     """
     trajectory = await play(**stage)
     try:
         verdict = await judge(
             stage["task"], stage["agent"], trajectory, stage["environment"], tools
         )
+    except (BudgetSpent, DiskFull):  # no one's failure: a later session plays the episode
+        raise
     except Exception as error:  # a boundary: one odd transcript must not end a run of thousands
         verdict = _broken(trajectory.episode, error)
     return trajectory, verdict

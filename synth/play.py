@@ -15,7 +15,7 @@ import orjson
 from synth.core import voices
 from synth.core.canonical import content_key
 from synth.core.config import Limits
-from synth.core.errors import BudgetSpent, ModelFailed, ToolloomError
+from synth.core.errors import BudgetSpent, DiskFull, ModelFailed, ToolloomError
 from synth.core.protocols import AgentPlayer, AgentView, Environment, Turn, UserPlayer, UserView
 from synth.core.types import (
     Agent,
@@ -65,6 +65,7 @@ async def play(**stage: Unpack[Stage]) -> Trajectory:
 
     Raises:
         BudgetSpent: a model may not be asked any more; there is no episode.
+        DiskFull: a reply could not be journalled; there is no episode.
     """
     run = _Run(stage)
     try:
@@ -74,7 +75,7 @@ async def play(**stage: Unpack[Stage]) -> Trajectory:
     except TimeoutError as error:
         why = str(error) or f"no end in {stage['limits'].seconds} s"
         return await run.failed(Fault.INFRASTRUCTURE, why)
-    except BudgetSpent:  # nobody failed: the episode is played by a later session
+    except (BudgetSpent, DiskFull):  # no one's failure: a later session plays the episode
         raise
     except ModelFailed as error:
         return await run.failed(Fault.INFRASTRUCTURE, str(error))
