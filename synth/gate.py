@@ -7,7 +7,9 @@ when the agent does nothing. Which decoys apply depends on the kind of task; a t
 them passes is rejected, whatever else is right with it.
 
 Plays are not conversations: planned calls are executed on the environment as they stand, followed
-by one closing message. Decoys leave out calls that only read, because reads change no state.
+by one closing message. Decoys leave out calls that only read, because reads change no state. What
+is written down of a play is just what criteria look at, and its judgement ends at the first
+criterion that fails, the cheapest first.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ import orjson
 from synth.core.protocols import Environment
 from synth.core.types import (
     Agent,
+    CallCheck,
+    Criterion,
     Diff,
     Effect,
-    Message,
     OutputValue,
     PlannedCall,
+    StateCheck,
     Step,
-    StopReason,
     Task,
     TaskKind,
     ToolCall,
     ToolSpec,
-    Trajectory,
 )
-from synth.judge.criteria import judge_criterion
+from synth.judge.criteria import meets
 from synth.judge.evidence import Evidence
 from synth.mistakes import spoil
 from synth.reference import say_value
@@ -92,10 +94,10 @@ class Admission:
 class _Run:
     """Planned calls after their execution."""
 
-    messages: tuple[Message, ...]
-    """One assistant message with all calls, and their results."""
     steps: tuple[Step, ...]
     diff: Diff
+    evidence: Evidence
+    """What was read, the results included; nothing is said yet."""
 
     @property
     def failed(self) -> str | None:
@@ -104,15 +106,10 @@ class _Run:
 
     def same(self, other: _Run) -> bool:
         """Whether both read the same bytes and left the same state."""
-        read = [step.result.content for step in self.steps]
-        return self.diff == other.diff and read == [s.result.content for s in other.steps]
-
-
-_IDLE = _Run((), (), ())
-
-
-def _joined(first: _Run, then: _Run) -> _Run:
-    return _Run(first.messages + then.messages, first.steps + then.steps, then.diff)
+        read = [(step.result.ok, step.result.content) for step in self.steps]
+        return self.diff == other.diff and read == [
+            (step.result.ok, step.result.content) for step in other.steps
+        ]
 
 
 async def admit(
@@ -156,12 +153,16 @@ class _Gate:
         tools: Mapping[str, ToolSpec],
     ) -> None:
         self.task, self.environment, self.tools = task, environment, tools
-        self.frame = _frame(task, agent, real=environment.real)
+        self.system = agent.system
         self.blueprint = task.blueprint
-        self.decisive = tuple(c for c in task.rubric.criteria() if c.level != "should")
+        decisive = [c for c in task.rubric.criteria() if c.level != "should"]
+        self.decisive = sorted(decisive, key=_cost)
         self.plays = 0
         self.killed: dict[str, bool] = {}
-        self.gold = _IDLE
+        self.idle = self._run((), ())
+        self.gold = self.idle
+        self._asked: dict[int, ToolCall] = {}
+        """Planned calls as an agent writes them, by identity: several plays share them."""
         self.reordered: str | None = None
         """The criterion that fails although only the order of independent calls was changed."""
 
@@ -192,25 +193,32 @@ class _Gate:
         environment = self.environment
         if reset:
             await environment.reset(self.blueprint.state_seed)
-        asked, said, steps = [], [], []
-        for number, planned in enumerate(calls):
+        steps = []
+        for planned in calls:
             result = await environment.call(planned.tool, planned.arguments)
-            text = orjson.dumps(planned.arguments).decode()
-            call = ToolCall(id=f"call_{number}", name=planned.tool, arguments=text)
             effect = self.tools[planned.tool].effect
-            asked.append(call)
-            said.append(Message(role="tool", content=result.content, tool_call_id=call.id))
-            steps.append(Step(message=2, call=call, result=result, effect=effect))
-        question = Message(role="assistant", tool_calls=tuple(asked))
-        return _Run((question, *said), tuple(steps), await environment.diff())
+            steps.append(Step(message=2, call=self._call(planned), result=result, effect=effect))
+        return self._run(tuple(steps), await environment.diff())
+
+    def _run(self, steps: tuple[Step, ...], diff: Diff) -> _Run:
+        results = (step.result.content for step in steps)
+        evidence = Evidence.of_plan(self.system, self.task.request, results)
+        return _Run(steps, diff, evidence)
+
+    def _call(self, planned: PlannedCall) -> ToolCall:
+        call = self._asked.get(id(planned))
+        if call is None:
+            text = orjson.dumps(planned.arguments).decode()
+            call = ToolCall(id=f"call_{len(self._asked)}", name=planned.tool, arguments=text)
+            self._asked[id(planned)] = call
+        return call
 
     def _missed(self, run: _Run, closing: str) -> str | None:
         """Return the first decisive criterion that a play fails, or None where it passes."""
         self.plays += 1
-        trajectory = self._trajectory(run, closing)
-        evidence = Evidence(trajectory)
+        evidence = run.evidence.saying(closing)
         for criterion in self.decisive:
-            if judge_criterion(criterion, trajectory, evidence).passed is False:
+            if meets(criterion, run, evidence) is False:
                 return criterion.id
         return None
 
@@ -230,13 +238,15 @@ class _Gate:
         if missed is not None:
             return "gold_fails", missed
         again = await self._play(solution)
-        if not self.gold.same(again) or self._missed(again, closing) is not None:
+        if not self.gold.same(again):
             return "not_repeatable", ""
+        self.plays += 1  # the judge is a program: it says the same of the same
         decoy = self.blueprint.decoys.get("over_write", ())
         if len(decoy) > len(solution) and decoy[: len(solution)] == solution:
             # This decoy begins with the solution, at whose end the environment just stands.
             more = await self._play(decoy[len(solution) :], reset=False)
-            self._try("over_write", _joined(again, more), closing)
+            both = self._run(again.steps + more.steps, more.diff)
+            self._try("over_write", both, closing)
         return None
 
     def _words(self) -> None:
@@ -247,10 +257,10 @@ class _Gate:
             rng = random.Random(self.blueprint.state_seed)
             wrong = _told(spoil(self.task, "wrong_output", rng).outputs)
         claims = " ".join(f"I have done this for you: {c}." for c in self.blueprint.clauses)
-        self._try("noop", _IDLE, "")
-        self._try("canned", _IDLE, CANNED)
-        self._try("echo", _IDLE, self.task.request)
-        self._try("false_claim", _IDLE, f"{claims} {wrong}")
+        self._try("noop", self.idle, "")
+        self._try("canned", self.idle, CANNED)
+        self._try("echo", self.idle, self.task.request)
+        self._try("false_claim", self.idle, f"{claims} {wrong}")
         if outputs:
             self._try("untold", self.gold, CANNED)
         if wrong != CANNED:
@@ -262,7 +272,7 @@ class _Gate:
         closing = _told(self.blueprint.outputs)
         for dropped in range(len(writes)):
             rest = writes[:dropped] + writes[dropped + 1 :]
-            self._try("dropped_call", await self._play(rest) if rest else _IDLE, closing)
+            self._try("dropped_call", await self._play(rest) if rest else self.idle, closing)
         await self._order(writes, closing)
         for name, calls in self.blueprint.decoys.items():
             acts = self._acts(calls)
@@ -297,34 +307,11 @@ class _Gate:
             return "no_decoy", "wrongful_compliance"
         return None
 
-    def _trajectory(self, run: _Run, closing: str) -> Trajectory:
-        """Write a play down as the judge reads it."""
-        last = (Message(role="assistant", content=closing),) if closing else ()
-        messages = (*self.frame.messages, *run.messages, *last)
-        return self.frame.model_copy(
-            update={"messages": messages, "steps": run.steps, "diff": run.diff}
-        )
 
-
-def _frame(task: Task, agent: Agent, *, real: bool) -> Trajectory:
-    """Return what all plays of a task have in common."""
-    return Trajectory(
-        episode="gate",
-        task="",
-        agent="",
-        world=task.blueprint.world,
-        kind=task.blueprint.kind,
-        real=real,
-        seed=task.blueprint.state_seed,
-        messages=(
-            Message(role="system", content=agent.system),
-            Message(role="user", content=task.request),
-        ),
-        steps=(),
-        diff=(),
-        stop=StopReason.USER_DONE,
-        players={},
-    )
+def _cost(criterion: Criterion) -> int:
+    """Order criteria by what they cost: states are compared, calls counted, words read."""
+    check = criterion.check
+    return 0 if isinstance(check, StateCheck) else 1 if isinstance(check, CallCheck) else 2
 
 
 def _told(outputs: Sequence[OutputValue]) -> str:

@@ -244,9 +244,12 @@ def _lint_pairs(criteria: tuple[Criterion, ...]) -> Iterable[str]:
     for name, times in Counter(c.id for c in criteria).items():
         if times > 1:
             yield f"duplicate: {times} criteria are called {name}"
+    forbidden = [c for c in criteria if c.level == "must_not"]
+    if not forbidden:
+        return
     wanted = {_identity(c) for c in criteria if c.level == "must"}
-    for c in criteria:
-        if c.level == "must_not" and _identity(c) in wanted:
+    for c in forbidden:
+        if _identity(c) in wanted:
             yield f"contradiction: {c.id} forbids what a must wants"
 
 

@@ -280,8 +280,10 @@ class SqlEnvironment:
 
 
 def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
-    plain = not any(isinstance(value, (dict, list)) for value in arguments.values())
-    return arguments.copy() if plain else copy.deepcopy(arguments)
+    for value in arguments.values():
+        if isinstance(value, (dict, list)):
+            return copy.deepcopy(arguments)
+    return arguments.copy()
 
 
 def _failed(error: CallFailed) -> ToolResult:

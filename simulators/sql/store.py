@@ -32,6 +32,7 @@ _OPEN = (apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB, 0)
 _CHANGED = (24, 92)
 """Where the header counts changes (twice): SQLite reads everything again when the count differs."""
 _names = itertools.count(1)
+_ENGINE, _RUN = Mode.ENGINE, Mode.RUN  # asking an enumeration for a member takes a while
 
 
 class Store:
@@ -60,18 +61,18 @@ class Store:
         self._touched = False
         """Whether anything may have been written since `start`."""
         self.connection.preupdate_hook(self._record)
-        self._guard.mode = Mode.RUN
+        self._guard.mode = _RUN
 
     def _record(self, update: apsw.PreUpdate) -> None:
         self._events.append((update.table_name, update.old, update.new))
 
     @contextmanager
     def _unguarded(self) -> Iterator[None]:
-        self._guard.mode = Mode.ENGINE
+        self._guard.mode = _ENGINE
         try:
             yield
         finally:
-            self._guard.mode = Mode.RUN
+            self._guard.mode = _RUN
 
     def load(self, seed: int, image: bytes) -> None:
         """Replace what is there by a seeded image."""
@@ -98,9 +99,9 @@ class Store:
         """
         if self._touched or not self.connection.in_transaction:
             self._roll_back_all()
-            self._guard.mode = Mode.ENGINE
+            self._guard.mode = _ENGINE
             self.cursor.execute("BEGIN")
-            self._guard.mode = Mode.RUN
+            self._guard.mode = _RUN
             self._events.clear()
             self._touched = False
         self.counters.start(highest)
@@ -109,15 +110,15 @@ class Store:
         """Begin a call that may write."""
         self._mark = len(self._events)
         self._touched = True
-        self._guard.mode = Mode.ENGINE
+        self._guard.mode = _ENGINE
         self.cursor.execute("SAVEPOINT call")
-        self._guard.mode = Mode.RUN
+        self._guard.mode = _RUN
 
     def release(self) -> None:
         """Keep what the call did."""
-        self._guard.mode = Mode.ENGINE
+        self._guard.mode = _ENGINE
         self.cursor.execute("RELEASE call")
-        self._guard.mode = Mode.RUN
+        self._guard.mode = _RUN
 
     def roll_back(self) -> bool:
         """Undo what the call did; False if SQLite has undone the whole episode already."""

@@ -31,9 +31,14 @@ def canonical(value: Any) -> str:
     return text
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
 def _has_float(value: Any) -> bool:
     left = [value]
     for item in left:  # grows while it is walked: no recursion, which would cost more than orjson
+        if type(item) in _PLAIN:  # nearly always, and cheaper to ask than what it is an instance of
+            continue
         if isinstance(item, dict):
             left.extend(item.values())
         elif isinstance(item, (list, tuple)):

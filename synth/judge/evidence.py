@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -49,7 +49,22 @@ class Evidence:
             self.sources.append((index, content))
             if message.role == "user":
                 self.user.append(content)
-        self.calls = len(trajectory.steps)
+
+    @classmethod
+    def of_plan(cls, system: str, request: str, results: Iterable[str]) -> Self:
+        """Return the evidence of calls made at once after a request; nothing is said yet."""
+        found = cls.__new__(cls)
+        found.told, found.user = [], [request] if request else []
+        texts = ((0, system), (1, request), *enumerate(results, 3))
+        found.sources = [(index, text) for index, text in texts if text]
+        return found
+
+    def saying(self, text: str) -> Self:
+        """Return the same evidence with one closing message; its sources are shared."""
+        found = self.__class__.__new__(self.__class__)
+        found.sources, found.user = self.sources, self.user
+        found.told = [(self.sources[-1][0] + 1 if self.sources else 0, text)] if text else []
+        return found
 
     def before(self, index: int, *, prompt: bool = True) -> Iterator[str]:
         """Yield what was read before message `index`, the latest first.
@@ -93,7 +108,7 @@ class Evidence:
         for index, text in self.sources:
             if index and text[:1] in "{[":
                 try:
-                    found.append((index, orjson.loads(text)))
+                    found.append((index, _parsed(text)))
                 except ValueError:
                     continue
         return found
@@ -125,6 +140,11 @@ class Evidence:
             if value in texts:
                 found |= texts
         return found - {value}
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Any:
+    return orjson.loads(text)
 
 
 @lru_cache(maxsize=256)

@@ -169,7 +169,7 @@ def test_of_an_episode_that_is_in_the_files_twice_the_last_line_counts(tmp_path)
 
 def test_a_run_folder_that_cannot_be_made_is_named_without_a_traceback(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ToolloomError, match=r"file/r: Not a directory"):
+    with pytest.raises(ToolloomError, match="/file: a file stands where a folder must be"):
         Run(tmp_path / "file" / "r", load_config())
 
 
