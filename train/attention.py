@@ -6,7 +6,7 @@ head, `_L` places, `_P` places of a trunk, `_D` width of a head.
 Two forms:
 - in training, one sequence holds a beginning and then the endings that follow it (`Layout`). An
   ending sees the beginning and itself; under a mask, every pair of endings would be computed and
-  thrown away, so each ending attends by itself;
+  thrown away, so each ending attends by itself. The beginning may also be given as its state;
 - in sampling, rows read the state of their common beginning in place (`Trunk`), instead of each
   having a copy to read.
 """
@@ -56,10 +56,12 @@ def attend(
 ) -> tuple[Tensor, None]:
     """Attend; an attention function as the models of the library take it.
 
-    With a `layout` among the options the sequence is a shared one, with `trunks` the rows have a
-    beginning in common; with neither everything is left to the library.
+    With a `layout` among the options the sequence is a shared one (its beginning left out if
+    `prompt` holds the state of it), with `trunks` the rows have a beginning in common; with none of
+    them everything is left to the library.
     """
     layout, trunks = options.pop("layout", None), options.pop("trunks", None)
+    prompt = options.pop("prompt", None)
     if trunks is not None and attention_mask is not None:
         return _with_trunks(module, query, key, value, attention_mask, trunks, **options)
     if layout is None:
@@ -68,10 +70,16 @@ def attend(
         )
         return out
     scale = options.get("scaling")
-    parts = [_beginning(query, key, value, layout.prefix, scale)]
-    start = layout.prefix
+    if prompt is None:
+        start = layout.prefix
+        parts = [_beginning(query, key, value, start, scale)]
+        far = (key[:, :, :start], value[:, :, :start])
+    else:
+        start, parts = 0, []
+        far = (prompt.keys[module.layer_idx][None], prompt.values[module.layer_idx][None])
     for length in layout.endings:
-        parts.append(_ending(query, key, value, layout.prefix, slice(start, start + length), scale))
+        own = slice(start, start + length)
+        parts.append(_ending(query[:, :, own], (*far, key[:, :, own], value[:, :, own]), scale))
         start += length
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
 
@@ -90,22 +98,23 @@ def _beginning(
 
 
 def _ending(
-    query_BHLD: Tensor,
-    key_BGLD: Tensor,
-    value_BGLD: Tensor,
-    prefix: int,
-    part: slice,
-    scale: float | None,
+    query_BHLD: Tensor, state: tuple[Tensor, Tensor, Tensor, Tensor], scale: float | None
 ) -> Tensor:
-    """Attend from one ending; query heads of one key-value head are stacked, not keys copied."""
-    query = query_BHLD[:, :, part]
-    batch, heads, length, width = query.shape
-    groups = key_BGLD.shape[1]
+    """Attend from one ending; query heads of one key-value head are stacked, not keys copied.
+
+    Args:
+        query_BHLD: of the ending.
+        state: keys and values of the beginning, then keys and values of the ending itself.
+        scale: of the products.
+    """
+    far_BGPD, far_values_BGPD, near_BGLD, near_values_BGLD = state
+    batch, heads, length, width = query_BHLD.shape
+    groups, prefix = far_BGPD.shape[1:3]
     share = heads // groups
-    stacked = query.reshape(batch, groups, share * length, width)
-    keys = torch.cat((key_BGLD[:, :, :prefix], key_BGLD[:, :, part]), dim=2)
-    values = torch.cat((value_BGLD[:, :, :prefix], value_BGLD[:, :, part]), dim=2)
-    causal = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
+    stacked = query_BHLD.reshape(batch, groups, share * length, width)
+    keys = torch.cat((far_BGPD, near_BGLD), dim=2)
+    values = torch.cat((far_values_BGPD, near_values_BGLD), dim=2)
+    causal = torch.ones(length, length, dtype=torch.bool, device=keys.device).tril()
     seen = torch.cat((causal.new_ones(length, prefix), causal), dim=1).repeat(share, 1)
     out = scaled_dot_product_attention(stacked, keys, values, attn_mask=seen, scale=scale)
     return out.reshape(batch, heads, length, width)

@@ -11,7 +11,7 @@ Two layouts, equal in every loss:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -93,7 +93,9 @@ class _Targets:
         )
 
 
-def batches(rows: Sequence[Row], *, places: int, pad: int, share: bool = True) -> list[Batch]:
+def batches(
+    rows: Sequence[Row], *, places: int, pad: int, share: bool = True, detach: bool = False
+) -> list[Batch]:
     """Lay out every row exactly once; the order depends on nothing but the rows.
 
     Args:
@@ -101,9 +103,15 @@ def batches(rows: Sequence[Row], *, places: int, pad: int, share: bool = True) -
         places: most places of a batch. A longer row is a batch by itself.
         pad: token id to fill up with.
         share: look for common beginnings.
+        detach: no beginning predicts a trained token, and a row that shares none has its own.
     """
     wanted = [index for index, row in enumerate(rows) if row.trained()]
-    groups, single = _groups(rows, wanted, places) if share else ([], wanted)
+    # A trained token is not shared: its weight belongs to its row.
+    free = {index: rows[index].trained()[0] - detach for index in wanted}
+    groups, single = _groups(rows, free, places) if share else ([], wanted)
+    if detach:
+        groups += [([index], free[index]) for index in single if free[index]]
+        single = [index for index in single if not free[index]]
     out = [_shared(rows, group, prefix) for group, prefix in groups]
     out += [_padded(rows, bucket, pad) for bucket in _buckets(rows, single, places)]
     return out
@@ -118,11 +126,9 @@ def common(a: Sequence[int], b: Sequence[int], most: int) -> int:
 
 
 def _groups(
-    rows: Sequence[Row], wanted: Sequence[int], places: int
+    rows: Sequence[Row], free: Mapping[int, int], places: int
 ) -> tuple[list[tuple[list[int], int]], list[int]]:
-    order = sorted(wanted, key=lambda index: (tuple(rows[index].ids), index))
-    # A trained token is not shared: its weight belongs to its row.
-    free = {index: rows[index].trained()[0] for index in order}
+    order = sorted(free, key=lambda index: (tuple(rows[index].ids), index))
     groups: list[tuple[list[int], int]] = []
     single: list[int] = []
     current: list[int] = order[:1]

@@ -70,6 +70,12 @@ class _State:
         return self.layers[0].length
 
 
+def cache_name(model: Any) -> str:
+    """Return how the model's forward pass calls its attention state."""
+    names = inspect.signature(model.base_model.forward).parameters
+    return "cache" if "cache" in names else "past_key_values"
+
+
 class Generator:
     """Samples from one model.
 
@@ -85,8 +91,7 @@ class Generator:
         """Prompt tokens that went through the model, ever."""
         self._memory = Memory(cache_tokens)
         self._share = share
-        names = inspect.signature(model.base_model.forward).parameters
-        self._cache_name = "cache" if "cache" in names else "past_key_values"
+        self._cache_name = cache_name(model)
 
     def forget(self) -> None:
         """Drop all kept state. To be called whenever the weights change."""

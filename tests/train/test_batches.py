@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import LlamaConfig, LlamaForCausalLM
+from torch.nn.functional import cross_entropy
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from train.batches import Row, batches, common
 from train.engine import TorchEngine
@@ -43,6 +44,18 @@ def test_every_trained_token_is_predicted_exactly_once(all_ids, places, rng):
     wanted = [
         (index, row.ids[t], row.weights[t]) for index, row in enumerate(rows) for t in row.trained()
     ]
+    assert sorted(seen) == sorted(wanted)
+
+
+@given(st.lists(tokens, max_size=8), st.integers(20, 200), st.randoms())
+def test_a_detached_beginning_predicts_nothing_and_no_token_is_lost(all_ids, places, rng):
+    rows = [Row(ids, [float(rng.random() < 0.5) for _ in ids]) for ids in all_ids]
+    seen = []
+    for batch in batches(rows, places=places, pad=0, detach=True):
+        if batch.layout is not None:
+            assert batch.layout.prefix <= batch.source_N.min()
+        seen += zip(batch.row_N.tolist(), batch.target_N.tolist(), strict=True)
+    wanted = [(index, row.ids[t]) for index, row in enumerate(rows) for t in row.trained()]
     assert sorted(seen) == sorted(wanted)
 
 
@@ -92,6 +105,51 @@ def test_shared_bucketed_recomputed_and_plain_batches_give_one_loss_and_one_grad
         assert torch.allclose(found, plain_gradient, atol=1e-6)
         for a, b in zip(logprobs, plain_logprobs, strict=True):
             assert a == pytest.approx(b, abs=1e-4)
+
+
+def test_without_a_gradient_through_the_prompt_the_rest_is_that_of_the_library(loaded):
+    rows = rows_of_agents(agents=2, each=3) + rows_of_agents(agents=1, each=1, seed=1)
+    total = sum(sum(row.weights[1:]) for row in rows)
+    engine = TorchEngine(loaded, through_prompt=False)
+    prefixes = {
+        index: batch.layout.prefix
+        for batch in engine.batches(rows)
+        for index in batch.row_N.tolist()
+    }
+    assert len(prefixes) == 7
+    loaded.model.zero_grad()
+    passed = engine.forward_backward(rows, CrossEntropy(total=total))
+    found = gradient(engine)
+    loaded.model.zero_grad()
+    loaded.model.set_attn_implementation("sdpa")
+    wanted = 0.0
+    for index, row in enumerate(rows):
+        prefix, ids = prefixes[index], torch.tensor([row.ids])
+        state = DynamicCache()
+        with torch.no_grad():
+            loaded.model(input_ids=ids[:, :prefix], cache=state, use_cache=True)
+        logits = loaded.model(input_ids=ids[:, prefix:], cache=state, use_cache=True).logits
+        weights = torch.tensor(row.weights[prefix + 1 :])
+        losses = cross_entropy(logits[0, :-1].float(), ids[0, prefix + 1 :], reduction="none")
+        loss = (losses * weights).sum() / total
+        loss.backward()
+        wanted += loss.item()
+    assert passed.loss == pytest.approx(wanted, abs=1e-5)
+    assert torch.allclose(found, gradient(engine), atol=1e-6)
+
+
+def test_leaving_the_prompt_s_gradient_out_changes_the_gradient_and_not_the_loss(loaded):
+    rows = rows_of_agents()
+    loss = CrossEntropy(total=sum(sum(row.weights[1:]) for row in rows))
+    results = []
+    for through_prompt in (True, False):
+        engine = TorchEngine(loaded, through_prompt=through_prompt)
+        loaded.model.zero_grad()
+        results.append((engine.forward_backward(rows, loss).loss, gradient(engine)))
+    (exact, whole), (same, part) = results
+    assert same == pytest.approx(exact, abs=1e-5)
+    likeness = torch.nn.functional.cosine_similarity(whole, part, dim=0)
+    assert 0.5 < likeness < 0.9999
 
 
 def test_the_loss_is_that_of_the_library(loaded):
