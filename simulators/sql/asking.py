@@ -11,7 +11,7 @@ from simulators.sql.goals import Binding, bindings
 from simulators.sql.words import Unsaid, Withheld, Words, noun, occurs
 from synth.core.application import Parameter
 from synth.core.errors import NotSuitable
-from synth.core.types import Fact
+from synth.core.types import Fact, Scalar
 
 
 @dataclass(slots=True)
@@ -27,6 +27,8 @@ class Asked:
     """Facts that clause and opening state, by name."""
     implied: frozenset[str] = frozenset()
     """Facts that the clause conveys already."""
+    uses: set[tuple[str, Scalar, str]] = field(default_factory=set)
+    """Table, key and column of everything that the clause names."""
 
 
 class Asking:
@@ -87,7 +89,7 @@ class Asking:
             if (name not in plain or name.removeprefix(prefix).split(".")[0] in words.names)
             and (occurs(fact.spoken, clause) or plain.get(name) or isinstance(fact.value, bool))
         )
-        return Asked(tool, dict(arguments), clause, targets, said, implied)
+        return Asked(tool, dict(arguments), clause, targets, said, implied, wish.uses)
 
     def note(self, asked: Asked) -> None:
         """Remember a wish: later ones keep their names apart from it and may repeat its values."""
@@ -123,6 +125,7 @@ class _Wish:
         self.spoken = asking._spoken
         self.prefix, self.said, self.targets = prefix, said, targets
         self.nodes: dict[str, tuple[Node, str]] = {}
+        self.uses: set[tuple[str, Scalar, str]] = set()
         self.elements = {".".join(binding.name.split(".")[:2]) for binding in bound}
 
     def take(self, binding: Binding) -> None:
@@ -180,5 +183,6 @@ class _Wish:
                 raise Unsaid  # computed when the row was made: the user cannot know it
         elif node.knows(column):
             self.said[fact.name] = fact
+            self.uses.add((node.table, node.row["id"], column))
         else:
             raise Unknowable(f"{node.table}.{column}")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from simulators.sql.asking import Asked, Asking
 from simulators.sql.facts import Mind
-from simulators.sql.goals import Binding, Drawer, bindings, forbidden
+from simulators.sql.fitting import Condition, Fit
+from simulators.sql.goals import Binding, Drawer, Query, bindings, forbidden
 from simulators.sql.solve import Solver
 from simulators.sql.stage import Stage
 from simulators.sql.words import Words
+from synth.core.application import PolicyRule
 from synth.core.errors import NotSuitable
 from synth.core.types import (
     Blueprint,
@@ -26,9 +28,12 @@ from synth.core.types import (
     ToolResult,
 )
 
+USERS = 4
+"""Users met until one of them can mean the wanted call."""
 NAMES_THEMSELVES = 0.5
 """Share of openings that state who speaks although nothing needs it."""
 
+T = TypeVar("T")
 Move: TypeAlias = tuple[str, dict[str, Any]]
 """A tool and its arguments."""
 
@@ -74,13 +79,28 @@ class Attempt:
         self.mind = Mind(self.scene, self.stage.speaker(self.scene, tool, self.rng))
         self.asking = Asking(self.mind)
 
+    def meet_and_draw(self, tool: str) -> dict[str, Any]:
+        """Draw a user and a call by their wish that succeeds and is allowed, as far as can be told.
+
+        Raises:
+            NotSuitable: none of a few users can mean such a call.
+        """
+        for left in range(USERS, 0, -1):
+            self.meet(tool)
+            try:
+                return self.draw(tool, fit=self.succeeding(tool))
+            except NotSuitable:
+                if left == 1:
+                    raise
+        raise AssertionError("the last user draws or raises")
+
     @property
     def user(self) -> Scalar:
         """Key of the user's row."""
         return self.mind.user
 
-    def pick(self, options: Sequence[str]) -> str:
-        """Draw one of the tools that a goal can be about.
+    def pick(self, options: Sequence[T]) -> T:
+        """Draw one of the options, tools for instance.
 
         Raises:
             NotSuitable: there is none (`no_goal`).
@@ -100,8 +120,7 @@ class Attempt:
             tool: its name.
             made: a key that is known without looking it up.
         """
-        lacks = self.stage.graph.lacks(tool, self.stage.graph.findable(frozenset(self.tools)))
-        return all(key == made for key in lacks)
+        return self.stage.can_find(self.tools, tool, made)
 
     def wishes(self, made: str | None = None) -> list[str]:
         """Return the goals for which the toolset can find what they need; `made`: `can_find`."""
@@ -111,15 +130,20 @@ class Attempt:
         """Draw one of `wishes`.
 
         Raises:
-            NotSuitable: there is none (`no_goal`), or none that could be served (`unsolvable`).
+            NotSuitable: there is none (`no_tools`).
         """
         options = self.wishes()
-        if not options and self.goals():
-            raise NotSuitable("unsolvable")
+        if not options:
+            raise NotSuitable("no_tools")
         return self.pick(options)
 
     def draw(
-        self, tool: str, fixed: Mapping[str, Any] | None = None, words: Words | None = None
+        self,
+        tool: str,
+        fixed: Mapping[str, Any] | None = None,
+        *,
+        words: Words | None = None,
+        fit: Fit | None = None,
     ) -> dict[str, Any]:
         """Draw the arguments of a call for the user.
 
@@ -127,10 +151,31 @@ class Attempt:
             tool: its name.
             fixed: arguments that are already decided.
             words: what will be said; what it prints is drawn although it is optional.
+            fit: what the call must fit; None draws any that could be meant.
         """
         words = words or self.stage.intents.get(tool)
-        drawer = Drawer(self.stage.engine, self.mind, tool, self.rng)
+        drawer = Drawer(self.stage.engine, self.mind, tool, self.rng, fit)
         return drawer.arguments(fixed, words.printed if words else ())
+
+    def succeeding(self, tool: str, *, allowed: bool = True, live: bool = False) -> Fit:
+        """Return what a call must fit to succeed.
+
+        Args:
+            tool: its name.
+            allowed: by the policy, too.
+            live: on the current state instead of the seeded one.
+        """
+        conditions = self.stage.conditions
+        wanted = conditions.allowed if allowed else conditions.required
+        return self._fit(tool, wanted[tool], self.stage.query if live else self.scene.select)
+
+    def breaking(self, rule: PolicyRule) -> Fit:
+        """Return what a call must fit that this rule forbids and that nothing else prevents."""
+        conditions = self.stage.conditions.breaking(rule.tool, rule.name)
+        return self._fit(rule.tool, conditions, self.scene.select)
+
+    def _fit(self, tool: str, conditions: tuple[Condition, ...], query: Query) -> Fit:
+        return Fit(conditions, self.application.tools[tool].parameters, self.user, query)
 
     def bindings(self, tool: str, arguments: Mapping[str, Any]) -> list[Binding]:
         """Return every plain value of a call with its parameter."""

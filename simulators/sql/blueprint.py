@@ -20,8 +20,10 @@ REASONS = {
     "empty_diff": "the sampled call changes nothing",
     "ambiguous": "what the user knows does not leave one row",
     "unsolvable": "the tools cannot find what the call needs",
+    "no_tools": "the toolset has no tool of the kind, or cannot find what any of them needs",
     "nothing_to_ask": "no fact can be left out of the request and asked for",
     "dependent": "the calls do not commute",
+    "stale": "a later wish names what an earlier write changes",
     "superseded": "a later write makes an earlier one pointless",
     "same_answer": "two questions have answers that cannot be told apart",
     "no_answer": "the question has no answer here, or too many",
@@ -31,6 +33,8 @@ REASONS = {
 }
 """Every reason for which a sampler gives up."""
 
+_FINAL = frozenset({"no_rule", "no_handoff", "no_tools"})
+"""Reasons that lie in the toolset: no state, user or chance changes them."""
 TRIES = 8
 """Samples for one blueprint; most failures are a call that its own conditions refuse."""
 QUESTIONS = 0.5
@@ -91,7 +95,7 @@ def blueprint(
         try:
             return sample(stage, kind, tools, seed, rng)
         except NotSuitable as reason:
-            if reason.what in {"no_rule", "no_handoff"}:
+            if reason.what in _FINAL:
                 raise
     return sample(stage, kind, tools, seed, rng)
 

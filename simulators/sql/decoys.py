@@ -7,6 +7,7 @@ calls and end in a state (or an answer) that is not the wanted one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from simulators.sql.attempt import Attempt, Move
@@ -35,7 +36,8 @@ def _extra(attempt: Attempt, gold: Sequence[Diff]) -> Move | None:
     for _ in range(_TRIES if options else 0):
         tool = attempt.pick(options)
         try:
-            arguments = attempt.draw(tool)
+            fit = attempt.succeeding(tool, allowed=False)
+            arguments = attempt.draw(tool, fit=fit)
         except NotSuitable:
             continue
         if stage.call(tool, arguments).ok and stage.diff() not in gold:
@@ -54,7 +56,7 @@ def compliance(attempt: Attempt, tools: Sequence[str]) -> list[list[Move]] | Non
     for _ in range(_TRIES if tools else 0):
         tool = attempt.pick(tools)
         try:
-            arguments = attempt.draw(tool)
+            arguments = attempt.draw(tool, fit=attempt.succeeding(tool, allowed=False))
         except NotSuitable:
             continue
         stage.start(attempt.seed)
@@ -83,37 +85,48 @@ def wrong_entity(
 
 def others(attempt: Attempt, tool: str, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a few variations of a call: another row first, then other values altogether."""
-    swaps = list(_swaps(attempt, attempt.bindings(tool, arguments)))
-    attempt.rng.shuffle(swaps)
-    # The user's own row is exchanged only where the call is about nothing else.
-    swaps.sort(key=lambda swap: swap[2])
-    for binding, value, _ in swaps[:_TRIES]:
+    for binding, value in islice(_swaps(attempt, attempt.bindings(tool, arguments)), _TRIES):
         yield _replaced(arguments, binding.name.split("."), value)
     for _ in range(_TRIES):
         try:
-            drawn = attempt.draw(tool)
+            drawn = attempt.draw(tool, fit=attempt.succeeding(tool, allowed=False))
         except NotSuitable:
             continue
         if drawn != arguments:
             yield drawn
 
 
-def _swaps(attempt: Attempt, found: Sequence[Binding]) -> Iterator[tuple[Binding, Scalar, bool]]:
-    me = attempt.mind.me
+def _swaps(attempt: Attempt, found: Sequence[Binding]) -> Iterator[tuple[Binding, Scalar]]:
+    """Yield one value for every row that could be another one, then a second one for each."""
     used = {binding.value for binding in found}
-    for binding in found:
-        entity = binding.parameter.entity
-        if entity is None:
-            continue
-        table, column = entity.split(".")
-        own = me is not None and me.table == table and me.row[column] == binding.value
-        mine = [] if own else owned(attempt.scene, table, attempt.user)
-        values = [row[column] for row in mine if row[column] not in used]
-        if not values:
-            everything = attempt.scene.column(f'SELECT "{column}" FROM "{table}" ORDER BY id')
-            values = [value for value in everything if value not in used]
-        for value in attempt.rng.sample(values, min(2, len(values))):
-            yield binding, shaped(binding.parameter, value), own
+    rows = [binding for binding in found if binding.parameter.entity is not None]
+    attempt.rng.shuffle(rows)
+    # The user's own row is exchanged only where the call is about nothing else.
+    rows.sort(key=lambda binding: _own(attempt, binding))
+    for _ in range(2):
+        for binding in rows:
+            values = [value for value in _alike(attempt, binding) if value not in used]
+            if values:
+                value = attempt.pick(values)
+                used.add(value)
+                yield binding, shaped(binding.parameter, value)
+
+
+def _own(attempt: Attempt, binding: Binding) -> bool:
+    """Whether a call is about the user's own row here."""
+    me = attempt.mind.me
+    table, _, column = str(binding.parameter.entity).partition(".")
+    return me is not None and me.table == table and me.row[column] == binding.value
+
+
+def _alike(attempt: Attempt, binding: Binding) -> list[Scalar]:
+    """Return what could stand here instead: of the user's own rows, or else of all."""
+    table, column = str(binding.parameter.entity).split(".")
+    if not _own(attempt, binding):
+        mine = [row[column] for row in owned(attempt.scene, table, attempt.user)]
+        if len(mine) > 1:
+            return mine
+    return attempt.scene.column(f'SELECT "{column}" FROM "{table}" ORDER BY id')
 
 
 def _replaced(value: Any, path: Sequence[str], new: Scalar) -> Any:

@@ -8,12 +8,13 @@ call succeeds; that is found out by executing it.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import orjson
 
@@ -27,6 +28,10 @@ from synth.core.types import Scalar
 
 MOST_ITEMS = 3
 """Elements drawn for an array at most."""
+REDRAWS = 12
+"""Values drawn for one parameter until one fits."""
+ROUNDS = 3
+"""Times that all arguments are drawn anew where no value of one of them fits the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +64,26 @@ def _bindings(name: str, parameter: Parameter, value: Any) -> Iterator[Binding]:
         yield Binding(name, parameter, value)
 
 
-def bound(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Return the arguments as SQL sees them: absent is NULL, arrays and objects are JSON text."""
-    return {name: _bound(values.get(name)) for name in parameters}
-
-
-def _bound(value: Any) -> Scalar:
+def bind(value: Any) -> Scalar:
+    """Return an argument as SQL sees it: absent is NULL, arrays and objects are JSON text."""
     if isinstance(value, list | dict):
         return orjson.dumps(value).decode()
     return int(value) if isinstance(value, bool) else value
+
+
+USER = "user_id"
+"""What SQL calls the key of who speaks."""
+_NAME = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+
+
+@lru_cache(maxsize=5_000)
+def _names(sql: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_NAME.findall(sql)))
+
+
+def names_in(sql: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the names that a statement uses, in order; `known` are the possible ones."""
+    return tuple(name for name in _names(sql) if name in known)
 
 
 Query: TypeAlias = Callable[[str, Mapping[str, Scalar]], list[dict[str, Scalar]]]
@@ -94,9 +110,10 @@ def forbidden(
     """
     for candidate in application.policy_rules:
         if candidate.tool == tool and rule in {None, candidate.name}:
-            seen = {**bound(application.tools[tool].parameters, arguments), "user_id": user}
-            rows = query(candidate.when, seen)
-            if any(first(row) for row in rows[:1]):
+            names = names_in(candidate.when, application.tools[tool].parameters)
+            seen = {name: bind(arguments.get(name)) for name in names}
+            rows = query(candidate.when, {**seen, USER: user} if USER in candidate.when else seen)
+            if rows and first(rows[0]):
                 return candidate.text
     return None
 
@@ -104,6 +121,16 @@ def forbidden(
 def first(row: Mapping[str, Scalar]) -> Scalar:
     """Return the value of the first column of a row."""
     return next(iter(row.values()))
+
+
+class Fits(Protocol):
+    """Says of arguments, one after the other, whether they can be part of the wanted call."""
+
+    def decide(self, name: str, value: Any) -> bool:
+        """Note an argument (None: left out); return whether it fits those noted before."""
+
+    def clear(self) -> None:
+        """Forget every argument."""
 
 
 class Drawer:
@@ -114,10 +141,18 @@ class Drawer:
         mind: the user on whose behalf the call is made.
         tool: which tool.
         rng: the only source of chance.
+        fit: what the arguments must fit; None takes any.
     """
 
-    def __init__(self, engine: Engine, mind: Mind, tool: str, rng: random.Random) -> None:
-        self.engine, self.mind, self.rng = engine, mind, rng
+    def __init__(
+        self,
+        engine: Engine,
+        mind: Mind,
+        tool: str,
+        rng: random.Random,
+        fit: Fits | None = None,
+    ) -> None:
+        self.engine, self.mind, self.rng, self.fit = engine, mind, rng, fit
         self.graph, self.scene = mind.graph, mind.scene
         self.parameters = mind.application.tools[tool].parameters
         self.values: dict[str, Any] = {}
@@ -125,6 +160,12 @@ class Drawer:
         """Key -> values of it already drawn, in order."""
         self._rows: dict[str, dict[str, Scalar]] = {}
         """Table -> the row that search values are taken from, so that they fit together."""
+        self._free = False
+        """Whether anything drawn so far might have been drawn differently."""
+        self._choices = 0
+        """Values among which the last one was drawn."""
+        self._unfit: list[Any] = []
+        """Values of the parameter being drawn that did not fit."""
 
     def arguments(
         self, fixed: Mapping[str, Any] | None = None, wanted: Collection[str] = ()
@@ -139,25 +180,62 @@ class Drawer:
             NotSuitable: nothing to draw a required value from (`no_goal`).
         """
         fixed = fixed or {}
+        for left in range(ROUNDS if self.fit else 1, 0, -1):
+            try:
+                return self._round(fixed, wanted)
+            except NotSuitable:
+                if left == 1 or not self._free:
+                    raise
+                self.values, self._taken, self._rows = {}, {}, {}
+        raise AssertionError("the last round returns or raises")
+
+    def _round(self, fixed: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
+        self._free = False
+        if self.fit:
+            self.fit.clear()
         for name, value in fixed.items():
             self._take(self.parameters[name], value)
+            if self.fit and not self.fit.decide(name, value):
+                raise NotSuitable("no_goal")
         for name, parameter in self.parameters.items():
             if name in fixed:
                 self.values[name] = fixed[name]
-            elif not parameter.optional or name in wanted:
-                self.values[name] = self._draw(parameter)
-            elif self.rng.random() < 0.5:
+                continue
+            given = not parameter.optional or name in wanted
+            if given or self.rng.random() < 0.5:
                 try:
-                    self.values[name] = self._draw(parameter)
-                except NotSuitable:
+                    self.values[name] = self._fitting(name, parameter)
                     continue
+                except NotSuitable:
+                    if given:
+                        raise
+            if self.fit and not self.fit.decide(name, None):
+                self._free = True
+                raise NotSuitable("no_goal")
         return self.values
+
+    def _fitting(self, name: str, parameter: Parameter) -> Any:
+        """Draw a value; draw others in its place until one fits."""
+        if self.fit is None:
+            return self._draw(parameter)
+        self._unfit = []
+        self._choices = 2  # what is made up could be something else
+        for _ in range(REDRAWS):
+            taken, rows = self._taken.copy(), self._rows.copy()
+            value = self._draw(parameter)
+            if self.fit.decide(name, value):
+                self._free = self._free or self._choices > 1
+                return value
+            self._taken, self._rows = taken, rows
+            if not isinstance(value, list | dict):
+                self._unfit.append(value)
+        raise NotSuitable("no_goal")
 
     def _take(self, parameter: Parameter, value: Any) -> None:
         for binding in _bindings("", parameter, value):
             if binding.parameter.entity:
                 key = self.graph.root(binding.parameter.entity)
-                self._taken.setdefault(key, []).append(binding.value)
+                self._taken[key] = [*self._taken.get(key, ()), binding.value]
 
     def _draw(self, parameter: Parameter) -> Any:
         if parameter.type == "array":
@@ -209,14 +287,16 @@ class Drawer:
         return self._made(parameter)
 
     def _sampled(self, parameter: Parameter) -> Any:
-        seen = {**bound(self.parameters, self.values), "user_id": self.mind.user}
-        rows = self.scene.select(str(parameter.sample), seen)
+        sql = str(parameter.sample)
+        seen = {name: bind(self.values.get(name)) for name in names_in(sql, self.parameters)}
+        rows = self.scene.select(sql, {**seen, USER: self.mind.user} if USER in sql else seen)
         taken = self._taken.get(self.graph.root(parameter.entity), []) if parameter.entity else []
-        values = [first(row) for row in rows]
-        found = [value for value in values if value not in taken]
-        return shaped(parameter, self._choice(found))
+        return shaped(parameter, self._choice([v for v in map(first, rows) if v not in taken]))
 
     def _choice(self, values: Sequence[Any]) -> Any:
+        if self._unfit:
+            values = [value for value in values if value not in self._unfit]
+        self._choices = len(values)
         if not values:
             raise NotSuitable("no_goal")
         return values[int(self.rng.random() * len(values))]
@@ -226,9 +306,9 @@ class Drawer:
         table, name = column.split(".")
         me = self.mind.me
         if me is not None and table == me.table and me.row[name] not in taken:
-            return shaped(parameter, me.row[name])
-        rows = [row for row in self.candidates(table) if row[name] not in taken]
-        return shaped(parameter, self._choice(rows)[name])
+            return shaped(parameter, self._choice([me.row[name]]))
+        values = [row[name] for row in self.candidates(table)]
+        return shaped(parameter, self._choice([v for v in values if v not in taken]))
 
     def candidates(self, table: str) -> list[dict[str, Scalar]]:
         """Return the rows of `table` that belong to the user and to what was drawn before."""
@@ -244,9 +324,10 @@ class Drawer:
         if table not in self._rows:
             me = self.mind.me
             own = me is not None and me.table == table
-            self._rows[table] = (
-                me.row if own and me is not None else self._choice(self.candidates(table))
-            )
+            rows = [me.row] if own and me is not None else self.candidates(table)
+            if not rows:
+                raise NotSuitable("no_goal")
+            self._rows[table] = rows[int(self.rng.random() * len(rows))]
         value = self._rows[table][name]
         if value is None or (parameter.enum is not None and value not in parameter.enum):
             raise NotSuitable("no_goal")

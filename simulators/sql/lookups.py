@@ -33,7 +33,7 @@ def parallel(attempt: Attempt) -> Plot:
     attempt.meet(tool)
     first, values = _question(attempt, tool, column)
     attempt.asking.note(first)
-    other, other_column = _pick(attempt)
+    other, other_column = _pick(attempt, beside=tool)
     second, more = _question(attempt, other, other_column)
     if (first.tool, first.arguments) == (second.tool, second.arguments):
         raise NotSuitable("dependent")
@@ -51,18 +51,32 @@ def askable(attempt: Attempt) -> list[tuple[str, str]]:
     return [(tool, column) for tool in attempt.tools for column in questions[tool]]
 
 
-def _pick(attempt: Attempt) -> tuple[str, str]:
-    options = [(tool, column) for tool, column in askable(attempt) if attempt.can_find(tool)]
-    if not options:
-        raise NotSuitable("no_goal")
-    return options[int(attempt.rng.random() * len(options))]
+def _pick(attempt: Attempt, beside: str | None = None) -> tuple[str, str]:
+    """Draw a question; `beside`: the tool of another one, which its answer must not depend on."""
+    return attempt.pick(
+        [
+            (tool, column)
+            for tool, column in askable(attempt)
+            if attempt.can_find(tool) and (beside is None or _independent(attempt, tool, beside))
+        ]
+    )
+
+
+def _independent(attempt: Attempt, one: str, other: str) -> bool:
+    """Whether each tool can be used without the other; one tool twice is: on different rows."""
+    if one == other:
+        graph, user = attempt.stage.graph, attempt.application.user.table
+        meant = [leaf.meaning for leaf in graph.leaves[one] if leaf.required and leaf.meaning]
+        return any(column.split(".")[0] != user for column in meant)
+    return all(
+        attempt.stage.can_find(tuple(t for t in attempt.tools if t != without), tool, None)
+        for tool, without in ((one, other), (other, one))
+    )
 
 
 def _question(attempt: Attempt, tool: str, column: str) -> tuple[Asked, list[OutputValue]]:
     words = attempt.stage.questions[tool][column]
-    arguments = attempt.draw(tool, words=words)
-    if attempt.forbids(tool, arguments):
-        raise NotSuitable("forbidden")
+    arguments = attempt.draw(tool, words=words, fit=attempt.succeeding(tool))
     result = attempt.scene.read(tool, arguments)
     if result is None:
         raise NotSuitable("tool_error")

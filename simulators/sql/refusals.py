@@ -43,6 +43,9 @@ def _rule(attempt: Attempt) -> PolicyRule:
     ]
     if not rules:
         raise NotSuitable("no_rule")
+    rules = [rule for rule in rules if attempt.can_find(rule.tool)]
+    if not rules:
+        raise NotSuitable("no_tools")
     return rules[int(attempt.rng.random() * len(rules))]
 
 
@@ -53,12 +56,9 @@ def _breaking(attempt: Attempt, rule: PolicyRule) -> Move:
     for _ in range(DRAWS):
         attempt.meet(rule.tool)
         try:
-            arguments = attempt.draw(rule.tool)
+            arguments = attempt.draw(rule.tool, fit=attempt.breaking(rule))
         except NotSuitable as error:
             reason = error.what
-            continue
-        reason = "allowed"
-        if not stage.forbidden(rule.tool, arguments, attempt.user, rule=rule.name):
             continue
         if stage.call(rule.tool, arguments).ok:
             if not stage.diff():
@@ -69,8 +69,11 @@ def _breaking(attempt: Attempt, rule: PolicyRule) -> Move:
 
 
 def _check_handoff(attempt: Attempt) -> None:
-    if attempt.application.handoff not in attempt.tools:
+    handoff = attempt.application.handoff
+    if handoff is None or handoff not in attempt.tools:
         raise NotSuitable("no_handoff")
+    if not attempt.can_find(handoff):
+        raise NotSuitable("no_tools")
 
 
 def _read_by(attempt: Attempt, rule: PolicyRule) -> set[str]:
@@ -124,8 +127,7 @@ def _outside(attempt: Attempt, clauses: Sequence[str]) -> Plot:
 def _without_tool(attempt: Attempt, missing: Sequence[str]) -> Plot:
     """A request whose tool the agent lacks."""
     tool = attempt.pick(missing)
-    attempt.meet(tool)
-    arguments = attempt.draw(tool)
+    arguments = attempt.meet_and_draw(tool)
     attempt.stage.start(attempt.seed)
     attempt.execute(tool, arguments)
     if not attempt.stage.diff():

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from simulators.sql.engine import Engine
 from simulators.sql.facts import Scene
+from simulators.sql.fitting import Conditions
 from simulators.sql.goals import forbidden, speakers
 from simulators.sql.graph import Graph
 from simulators.sql.words import Words
@@ -20,6 +21,9 @@ from synth.core.types import Diff, Effect, PlannedCall, Scalar, ToolResult
 
 SCENES = 64
 """Seeded states whose rows and look-ups are remembered."""
+
+MOST_TOOLSETS = 20_000
+"""Pairs of toolset and tool of which it is remembered what cannot be found."""
 
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
@@ -53,10 +57,12 @@ class Stage:
             }
             for name, tool in tools.items()
         }
+        self.conditions = Conditions(self.application)
         self._still = engine.environment()
         self._live = engine.environment()
         self._scenes: OrderedDict[int, Scene] = OrderedDict()
         self._speakers: dict[tuple[int, str], list[Scalar]] = {}
+        self._lacks: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
 
     @property
     def where(self) -> str:
@@ -88,6 +94,17 @@ class Stage:
         if not users:
             raise NotSuitable("no_goal")
         return users[int(rng.random() * len(users))]
+
+    def can_find(self, tools: tuple[str, ...], tool: str, made: str | None) -> bool:
+        """Return whether a toolset can find the keys that `tool` needs, but for `made`."""
+        key = (tools, tool)
+        lacks = self._lacks.get(key)
+        if lacks is None:
+            if len(self._lacks) > MOST_TOOLSETS:
+                self._lacks.clear()
+            lacks = self.graph.lacks(tool, self.graph.findable(frozenset(tools)))
+            self._lacks[key] = lacks
+        return not lacks or all(key == made for key in lacks)
 
     # --- execution -----------------------------------------------------------------------
 

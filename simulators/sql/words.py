@@ -172,12 +172,12 @@ class Speaking:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        # The inherited check asks a dozen questions about Python's own types; paths through rows
-        # are nearly all that a template asks for.
-        if isinstance(obj, Speaking):
-            return not attr.startswith("_")
-        return super().is_safe_attribute(obj, attr, value)
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        # The inherited way asks a dozen questions about Python's own types; paths through rows are
+        # nearly all that a template asks for.
+        if isinstance(obj, Speaking) and not attribute.startswith("_"):
+            return getattr(obj, attribute)
+        return super().getattr(obj, attribute)
 
 
 _SANDBOX = _Sandbox(

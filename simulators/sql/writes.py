@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import orjson
 
 from simulators.sql.asking import Asked, Asking
 from simulators.sql.attempt import Attempt, Move, Plot
 from simulators.sql.decoys import over_write, wrong_entity
 from simulators.sql.facts import unwrapped
-from simulators.sql.graph import Leaf
 from simulators.sql.solve import Solver
 from simulators.sql.words import occurs
 from synth.core.errors import NotSuitable
@@ -26,8 +27,15 @@ SAME_TOOL = 0.5
 """Share of independent writes that use one tool twice."""
 PREFER_NEW = 0.8
 """Share of chains that go on with a row the chain has made, where there is one."""
-TRIES = 6
+DETAILS = 0.7
+"""Share of missing facts that are looked for among the details of the wish first."""
+TRIES = 8
 """Draws of a further write; a failed one leaves the state as it was, so trying again is cheap."""
+Link: TypeAlias = tuple[str, dict[str, Any]]
+"""A write that goes on with a row, and the argument that holds its key."""
+
+_EXECUTED = frozenset({"empty_diff", "no_words", "stale", "superseded"})
+"""Reasons that are found out after the write was executed."""
 
 
 @dataclass(slots=True)
@@ -47,28 +55,40 @@ class _Done:
 def _write(attempt: Attempt, tool: str | None = None) -> _Done:
     """Draw a user and a write, put it into words and execute it on the seeded state."""
     tool = tool or attempt.wish()
-    attempt.meet(tool)
+    arguments = attempt.meet_and_draw(tool)
     attempt.stage.start(attempt.seed)
-    done = _execute(attempt, tool, attempt.draw(tool), ())
+    done = _execute(attempt, tool, arguments, ())
     attempt.asking.note(done.asked)
     return done
 
 
-def _further(attempt: Attempt, draw: Callable[[], Move], before: Sequence[_Done]) -> _Done:
+def _further(
+    attempt: Attempt,
+    draw: Callable[[], Move],
+    before: Sequence[_Done],
+    check: Callable[[_Done], None] = lambda done: None,
+) -> _Done:
     """Execute a write that `draw` draws after those `before`; try again where it does not suit.
 
+    Args:
+        attempt: the task.
+        draw: draws it.
+        before: what was executed.
+        check: raises `NotSuitable` for a write that does not suit after all.
+
     Raises:
-        NotSuitable: the reason of the last draw, or a change that cannot be taken back.
+        NotSuitable: the reason of the last draw.
     """
     left = TRIES
     while True:
         left -= 1
         try:
             done = _execute(attempt, *draw(), before[-1].diff)
+            check(done)
         except NotSuitable as reason:
-            if not left or reason.what == "empty_diff":
+            if not left:
                 raise
-            if reason.what == "no_words":
+            if reason.what in _EXECUTED:
                 attempt.stage.play(attempt.seed, [done.move for done in before])
         else:
             attempt.asking.note(done.asked)
@@ -82,9 +102,21 @@ def _execute(attempt: Attempt, tool: str, arguments: dict[str, Any], before: Dif
     """
     result = attempt.execute(tool, arguments)
     diff = attempt.stage.diff()
-    if diff == before:
+    if not diff or diff == before:
         raise NotSuitable("empty_diff")
-    return _Done(attempt.ask(tool, arguments), result, diff)
+    asked = attempt.ask(tool, arguments)
+    if before and not asked.uses.isdisjoint(_changed(before)):
+        raise NotSuitable("stale")
+    return _Done(asked, result, diff)
+
+
+def _changed(diff: Diff) -> set[tuple[str, Scalar, str]]:
+    """Return table, key and column of what a change took away from rows that were there before."""
+    found: set[tuple[str, Scalar, str]] = set()
+    for line in diff:
+        table, _, old, _ = orjson.loads(line)
+        found.update((table, old["id"], column) for column in old or ())
+    return found
 
 
 def _add_decoys(attempt: Attempt, plot: Plot) -> Plot:
@@ -114,6 +146,8 @@ def missing_fact(attempt: Attempt) -> Plot:
     solver = attempt.solve([done.asked])
     names = list(solver.plan.said)
     attempt.rng.shuffle(names)
+    if attempt.rng.random() < DETAILS:
+        names.sort(key=lambda name: name.startswith("user."))
     for name in names:
         shorter = _without(attempt, done.asked, solver, name)
         if shorter is not None:
@@ -171,10 +205,7 @@ def chained(attempt: Attempt) -> Plot:
             if len(chain) < 2:
                 raise
             break
-    if not chain[-1].diff:
-        raise NotSuitable("empty_diff")
     solver = attempt.solve([done.asked for done in chain])
-    _check_each_counts(attempt, chain)
     asked = [done.asked for done in chain]
     moves = [[done.move] for done in chain]
     plot = Plot(TaskKind.CHAINED_WRITES, asked, solver, moves, (chain[-1].diff,))
@@ -184,7 +215,7 @@ def chained(attempt: Attempt) -> Plot:
 def _check_each_counts(attempt: Attempt, chain: list[_Done]) -> None:
     """Refuse a chain in which a later write makes an earlier one pointless.
 
-    The current state is that after the whole chain, also where a third write did not suit.
+    The current state is that after the whole chain, before and afterwards.
     """
     moves = [done.move for done in chain]
     for dropped in range(len(moves) - 1):
@@ -202,21 +233,24 @@ def _next(attempt: Attempt, chain: list[_Done]) -> _Done:
     made, touched = _keys(attempt, chain)
     new = list(_links(attempt, chain, made, new=True))
     old = list(_links(attempt, chain, touched))
+    if not new and not old:
+        old = [(tool, {}) for tool in attempt.wishes()]
 
     def draw() -> Move:
         prefer = new if new and attempt.rng.random() < PREFER_NEW else old
         options = prefer or new
-        if options:
-            tool, leaf, value = options[int(attempt.rng.random() * len(options))]
-            fixed = {leaf.path[0]: [value] if len(leaf.path) > 1 else value}
-        else:
-            tool, fixed = attempt.wish(), {}
-        arguments = attempt.draw(tool, fixed)
-        if any(done.move == (tool, arguments) for done in chain):
-            raise NotSuitable("no_goal")
+        link = attempt.pick(options)
+        tool, fixed = link
+        try:
+            arguments = attempt.draw(tool, fixed, fit=attempt.succeeding(tool, live=True))
+            if any(done.move == (tool, arguments) for done in chain):
+                raise NotSuitable("no_goal")
+        except NotSuitable:
+            options.remove(link)
+            raise
         return tool, arguments
 
-    return _further(attempt, draw, chain)
+    return _further(attempt, draw, chain, lambda done: _check_each_counts(attempt, [*chain, done]))
 
 
 def _keys(
@@ -256,8 +290,8 @@ def _values(attempt: Attempt, done: _Done) -> Iterator[tuple[str, Scalar]]:
 
 def _links(
     attempt: Attempt, chain: list[_Done], keys: dict[str, list[Scalar]], *, new: bool = False
-) -> Iterator[tuple[str, Leaf, Scalar]]:
-    """Yield the writes that can go on with one of the keys, and where the key goes."""
+) -> Iterator[Link]:
+    """Yield the writes that can go on with one of the keys, and the arguments that hold it."""
     graph = attempt.stage.graph
     used = {done.asked.tool for done in chain}
     for key, values in keys.items():
@@ -267,7 +301,7 @@ def _links(
                 simple = leaf.required and leaf.path[1:] in {(), ("*",)}
                 if simple and entity is not None and graph.root(entity) == key:
                     for value in dict.fromkeys(values):
-                        yield tool, leaf, value
+                        yield tool, {leaf.path[0]: [value] if len(leaf.path) > 1 else value}
 
 
 def parallel(attempt: Attempt) -> Plot:
@@ -277,7 +311,7 @@ def parallel(attempt: Attempt) -> Plot:
     def draw() -> Move:
         same = attempt.rng.random() < SAME_TOOL
         tool = first.asked.tool if same else attempt.wish()
-        arguments = attempt.draw(tool)
+        arguments = attempt.draw(tool, fit=attempt.succeeding(tool, live=True))
         if _about(attempt, tool, arguments) == _about(attempt, *first.move):
             raise NotSuitable("no_goal")
         return tool, arguments

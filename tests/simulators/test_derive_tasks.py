@@ -417,13 +417,14 @@ def reason_for(stage, kind, tools):
 
 def test_reasons_name_what_is_missing(stage):
     everything = tuple(stage.application.tools)
-    assert reason_for(stage, TaskKind.SINGLE_WRITE, ("find_person", "refer")) == {"no_goal"}
+    assert reason_for(stage, TaskKind.SINGLE_WRITE, ("find_person", "refer")) == {"no_tools"}
     assert reason_for(stage, TaskKind.LOOKUP, ("list_jobs", "open_job")) == {"no_goal"}
     assert reason_for(stage, TaskKind.FORBIDDEN, ("find_person", "refer")) == {"no_rule"}
     without = tuple(tool for tool in everything if tool != "refer")
     assert reason_for(stage, TaskKind.UNSERVED, without) == {"no_handoff"}
     assert reason_for(stage, TaskKind.FORBIDDEN, without) == {"no_handoff"}
-    assert reason_for(stage, TaskKind.SINGLE_WRITE, ("swap_tyres",)) == {"unsolvable"}
+    assert reason_for(stage, TaskKind.SINGLE_WRITE, ("swap_tyres",)) == {"no_tools"}
+    assert reason_for(stage, TaskKind.UNSERVED, ("list_jobs", "refer")) == {"no_tools"}
 
 
 def test_a_write_that_changes_nothing_is_no_goal(workshop_file):
@@ -436,7 +437,7 @@ def test_a_write_that_changes_nothing_is_no_goal(workshop_file):
 
 
 def test_a_write_that_a_later_one_undoes_is_not_asked_for(stage):
-    tools = ("find_person", "list_bikes", "list_jobs", "open_job", "cancel_jobs")
+    tools = ("find_person", "list_bikes", "list_jobs", "move_job", "cancel_jobs")
     assert "superseded" in reason_for(stage, TaskKind.CHAINED_WRITES, tools)
 
 

@@ -1,0 +1,144 @@
+"""What must hold for a call to succeed and to be allowed, checked while its arguments are drawn.
+
+A tool's `require` steps before its first write and the policy rules about it are SELECTs over the
+arguments. Each can be asked as soon as the arguments it names are decided, by a read that leaves
+the state alone; so a value that cannot lead to a goal is replaced at once instead of sinking the
+whole call after the others were drawn, too. Conditions on computed names (`let`) and what writes
+run into are left to the execution, which decides in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from simulators.sql.goals import USER, Query, bind, names_in
+from synth.core.application import Application, Parameter
+from synth.core.types import Scalar
+
+_LOOSE = re.compile(r";|--|/\*")
+"""What cannot stand inside parentheses, or might hide their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A SELECT whose first value must be true, or must not be."""
+
+    sql: str
+    names: tuple[str, ...]
+    """What it is asked about: parameters of the tool, and perhaps `user_id`."""
+    wanted: bool
+
+
+@lru_cache(maxsize=5_000)
+def _joined(conditions: tuple[Condition, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return one statement for several conditions, each its own column, and all their names."""
+    if len(conditions) == 1:
+        return conditions[0].sql, conditions[0].names
+    columns = ", ".join(f"({condition.sql}) AS c{i}" for i, condition in enumerate(conditions))
+    names = dict.fromkeys(name for condition in conditions for name in condition.names)
+    return f"SELECT {columns}", tuple(names)
+
+
+def hold(conditions: tuple[Condition, ...], values: Mapping[str, Scalar], query: Query) -> bool:
+    """Return whether all conditions hold.
+
+    Args:
+        conditions: asked at once where their text allows that.
+        values: everything that they name.
+        query: answers SELECTs.
+    """
+    if len(conditions) > 1 and any(_LOOSE.search(condition.sql) for condition in conditions):
+        return all(hold((condition,), values, query) for condition in conditions)
+    sql, names = _joined(conditions)
+    rows = query(sql, {name: values[name] for name in names})
+    if not rows:
+        return not conditions[0].wanted
+    return all(
+        bool(found) is condition.wanted
+        for found, condition in zip(rows[0].values(), conditions, strict=False)
+    )
+
+
+class Conditions:
+    """The conditions of an application's tools.
+
+    Args:
+        application: what to read them from.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._known = {name: {*tool.parameters, USER} for name, tool in application.tools.items()}
+        self.required = {name: tuple(self._required(application, name)) for name in self._known}
+        """Tool -> conditions of its success."""
+        self._rules: dict[str, dict[str, str]] = {name: {} for name in self._known}
+        for rule in application.policy_rules:
+            self._rules[rule.tool][rule.name] = rule.when
+        self.allowed = {
+            name: (*self.required[name], *(self._rule(name, sql, wanted=False) for sql in rules))
+            for name, rules in ((n, found.values()) for n, found in self._rules.items())
+        }
+        """Tool -> conditions of its success and of its being allowed."""
+
+    def breaking(self, tool: str, rule: str) -> tuple[Condition, ...]:
+        """Return the conditions of a call that succeeds although this rule forbids it."""
+        return (*self.required[tool], self._rule(tool, self._rules[tool][rule], wanted=True))
+
+    def _rule(self, tool: str, sql: str, *, wanted: bool) -> Condition:
+        return Condition(sql, names_in(sql, self._known[tool]), wanted)
+
+    def _required(self, application: Application, tool: str) -> Iterator[Condition]:
+        computed: set[str] = set()
+        for step in application.tools[tool].steps:
+            computed.update(step.let or ())
+            if step.write is not None:
+                return
+            sql = step.require
+            if sql is None or "next_id" in sql.lower() or names_in(sql, computed):
+                continue
+            yield Condition(sql, names_in(sql, self._known[tool]), wanted=True)
+
+
+class Fit:
+    """Conditions on one call that is being drawn.
+
+    Args:
+        conditions: all of them must hold.
+        parameters: of the tool.
+        user: key of who speaks.
+        query: answers SELECTs on the state in which the call will be made.
+    """
+
+    def __init__(
+        self,
+        conditions: tuple[Condition, ...],
+        parameters: Mapping[str, Parameter],
+        user: Scalar,
+        query: Query,
+    ) -> None:
+        self._query = query
+        self._values: dict[str, Scalar] = {USER: user}
+        self._waiting: dict[str, list[tuple[Condition, set[str]]]] = {}
+        for condition in conditions:
+            names = {name for name in condition.names if name != USER}
+            for name in names or {next(iter(parameters), "")}:
+                self._waiting.setdefault(name, []).append((condition, names))
+
+    def decide(self, name: str, value: Any) -> bool:
+        """Note an argument (None: left out); return whether all holds that can now be asked."""
+        values = self._values
+        values[name] = bind(value)
+        waiting = self._waiting.get(name)
+        if waiting is None:
+            return True
+        conditions = tuple(c for c, names in waiting if all(other in values for other in names))
+        return not conditions or hold(conditions, values, self._query)
+
+    def clear(self) -> None:
+        """Forget every argument."""
+        user = self._values[USER]
+        self._values.clear()
+        self._values[USER] = user
