@@ -8,8 +8,9 @@ incomplete replies) is asked again until it works or the call's time is over; wh
 from __future__ import annotations
 
 import asyncio
+from codecs import BOM_UTF8 as BOM
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -195,6 +196,7 @@ class OpenAIModel:
                     return Reply(_NOTHING, Finish.STOP, "", error.usage, ("empty",))
             wait = self._failed(call, error.what, error.outcome)
         except Unreachable as error:
+            ticket.sent = False
             if not patience.answered:  # it was never there: most likely, the address is wrong
                 raise ModelFailed(
                     f"nobody answers at {self.endpoint.name}: {error}",
@@ -204,6 +206,7 @@ class OpenAIModel:
                 ) from error
             wait = self._failed(call, str(error), "unreachable")
         except NetworkFault as error:
+            patience.answered = True
             wait = self._failed(call, str(error), error.outcome)
         finally:
             self.ledger.close(ticket)
@@ -232,7 +235,8 @@ class OpenAIModel:
         whole = parse_stream(data, self.name) if stream else load_json(data, self.name)
         reply = read_reply(whole, self.name, tools=call.tools, must_finish=must_finish)
         ticket.status, ticket.usage = 200, reply.usage
-        return reply
+        marked = data.startswith(BOM)
+        return replace(reply, repairs=("bom", *reply.repairs)) if marked else reply
 
     def _check_pause(self, call: _Call) -> None:
         """Give up at once where the endpoint wants no request before the call's time is over."""

@@ -30,7 +30,7 @@ _TAIL = 32
 
 
 class Unreachable(Exception):
-    """Nobody listens at the address, or there is no such machine."""
+    """Nobody listens at the address, or there is no such machine: nothing was sent."""
 
 
 class NetworkFault(Exception):
@@ -195,7 +195,9 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _is_nobody(error: BaseException) -> bool:
-    return isinstance(error, (ConnectionRefusedError, socket.gaierror))
+    return isinstance(
+        error, (ConnectionRefusedError, socket.gaierror, aiohttp.ConnectionTimeoutError)
+    )
 
 
 def _line(causes: list[BaseException]) -> str:

@@ -147,10 +147,10 @@ class _Whole:
 class _Call:
     """A call that grows."""
 
-    __slots__ = ("arguments", "identifier", "name")
+    __slots__ = ("arguments", "identifier", "index", "name")
 
-    def __init__(self, identifier: str) -> None:
-        self.identifier = identifier
+    def __init__(self, identifier: str, index: int | None) -> None:
+        self.identifier, self.index = identifier, index
         self.name = ""
         self.arguments: list[str] = []
 
@@ -176,7 +176,7 @@ class Calls:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
-        self._by_index: dict[Any, _Call] = {}
+        self._by_index: dict[int, _Call] = {}
 
     def __len__(self) -> int:
         """Return how many calls there are so far."""
@@ -191,13 +191,14 @@ class Calls:
         if isinstance(arguments, dict):  # a whole object at once
             arguments = json.dumps(arguments, ensure_ascii=False)
         arguments = _text(arguments)
-        call = self._by_id.get(identifier) or (
-            self._by_index.get(index) if isinstance(index, int) else self._last()
-        )
+        index = index if isinstance(index, int) else None
+        call = self._by_id.get(identifier)
+        if call is None or (name and index != call.index):  # or one id for all calls
+            call = self._last() if index is None else self._by_index.get(index)
         if call is None or _is_new(call, identifier, name, arguments):
-            call = _Call(identifier)
+            call = _Call(identifier, index)
             self._calls.append(call)
-        if isinstance(index, int):
+        if index is not None:
             self._by_index[index] = call
         if identifier:
             self._by_id[identifier] = call
