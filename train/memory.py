@@ -82,11 +82,11 @@ class Memory:
                 count = common(node.ids, ids, len(ids) - 1)
                 if count > best.count:
                     best = Known(node, count)
-        node = best.node
-        while node is not None and best.count <= node.start:
+        holder = best.node
+        while holder is not None and best.count <= holder.start:
             # All that is known is the beginning of an ancestor, which itself was forgotten.
-            node = node.parent
-        return Known(node, best.count)
+            holder = holder.parent
+        return Known(holder, best.count)
 
     def trim(self) -> None:
         """Forget the oldest nodes beyond the limit; parents live as long as their children."""
