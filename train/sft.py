@@ -4,6 +4,10 @@ Loss on what the assistant wrote (calls and stop tokens included), token mean ov
 linear warm-up, cosine decay to a tenth of the peak (K1.5: 2e-5 to 2e-6), gradient clipping. The
 plan of all steps is drawn up before the first, so that the budget is kept and a resumed run goes on
 exactly as the first would have.
+
+Losses of single steps are of different rows, and rows differ more in their loss than a short
+training changes it: two of them say little about what was learned. `SftResult.loss_after` is
+therefore of the same rows as `loss_first`.
 """
 
 from __future__ import annotations
@@ -12,27 +16,19 @@ import math
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import orjson
-
-from synth.core import jsonl, seeds
+from synth.core import seeds
 from synth.core.canonical import content_key
 from synth.core.errors import BadInput
 from train.batches import Row, batches
-from train.checkpoint import latest_checkpoint, resume, write_checkpoint
+from train.checkpoint import Checkpoint, weights_key
 from train.data import Prepared
 from train.engine import Step, TorchEngine
+from train.journal import LEAST_S, Journal, Progress, pace, silent
 from train.objective import CrossEntropy
-
-Progress = Callable[[int, int, Mapping[str, float]], None]
-"""Called after each step with the step, the number of steps, and what was measured."""
-
-
-def silent(step: int, total: int, metrics: Mapping[str, float]) -> None:
-    """Show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +48,38 @@ class SftConfig:
     epochs: int = 3
     """Most passes over the rows, whatever the budget."""
     checkpoint_every: int = 0
-    """Steps between checkpoints; 0 writes only the last."""
+    """Steps between checkpoints; 0 goes by time."""
+    checkpoint_s: float = LEAST_S
+    """Least seconds between checkpoints; more where writing one takes long (`journal.Pace`)."""
     seed: int = 0
+
+    def decisive(self) -> dict[str, object]:
+        """Return what a resumed run must agree with: all but when checkpoints are written."""
+        return {k: v for k, v in asdict(self).items() if not k.startswith("checkpoint_")}
 
 
 @dataclass(frozen=True, slots=True)
 class SftResult:
-    """What a run did."""
+    """What a run did, the sessions before a crash included. Losses in nats per trained token."""
 
     steps: int
+    resumed_from: int
+    """Step of the checkpoint this session went on from; 0 began anew."""
     tokens: int
     """Tokens of the rows learned from."""
     places: int
     loss_first: float
-    """Of the first step, before anything was learned."""
+    """Of the rows of the first step, before anything was learned."""
     loss_last: float
-    """Mean of the last tenth of the steps."""
+    """Mean over the last tenth of the steps, of their rows: not to be compared with `loss_first`
+    where rows differ."""
+    loss_after: float | None
+    """Of the rows of `loss_first`, by the weights at the end: the two can be compared, and say what
+    was learned of rows that were seen, not how well others are done. None where the run was ended
+    early."""
     tokens_per_s: float
     seconds: float
+    """Of this session."""
     checkpoint: Path
 
 
@@ -150,44 +160,58 @@ def train_sft(
         prepared: rows of a dataset.
         config: settings.
         folder: gets `metrics.jsonl` and the checkpoint.
-        progress: told after every step.
+        progress: told after every step, and first where a resumed run goes on.
         stop: asked after every step; True writes a checkpoint and ends the run early.
 
     Raises:
-        BadInput: no rows, or the folder belongs to a run with other settings or data.
-        ToolloomError: the gradient is not finite.
+        BadInput: no rows, or the folder belongs to a run with another model, settings or data.
+        ToolloomError: the gradient is not finite, or another process works on this run.
     """
     if not prepared.rows:
         raise BadInput("no rows to learn from", remedy="generate a dataset first")
     steps = plan_steps(prepared, config, places=engine.places)
     data = [[list(row.ids), list(row.weights)] for row in prepared.rows]
-    fingerprint = content_key([asdict(config), engine.loaded.name, data])
-    history, begun = _start(engine, folder, fingerprint)
-    metrics = jsonl.Appender(folder / "metrics.jsonl")
+    fingerprint = content_key([config.decisive(), weights_key(engine), data])
+    tempo = pace(engine, least_s=config.checkpoint_s, every=config.checkpoint_every)
     started = time.perf_counter()
-    for step in range(begun, len(steps)):
-        rows = [prepared.rows[index] for index in steps[step]]
-        lr = learning_rate(step, len(steps), config)
-        history.append({"step": step + 1, **_learn(engine, rows, lr=lr, clip=config.clip)})
-        metrics.append(history[-1])
-        progress(step + 1, len(steps), history[-1])
-        over = step + 1 == len(steps)
-        due = config.checkpoint_every and (step + 1) % config.checkpoint_every == 0
-        halt = stop()
-        if over or due or halt:
-            cursor = {"fingerprint": fingerprint}
-            write_checkpoint(engine, folder, step=step + 1, cursor=cursor, state=not over)
-        if halt:
-            break
-    metrics.close()
-    return _result(history, time.perf_counter() - started, folder)
+    with Journal(engine, folder, fingerprint, tempo) as journal:
+        if journal.begun:
+            progress(journal.begun, len(steps), journal.history[-1])
+        for step in range(journal.begun, len(steps)):
+            rows = [prepared.rows[index] for index in steps[step]]
+            lr = learning_rate(step, len(steps), config)
+            figures = {"step": step + 1, **_learn(engine, rows, lr=lr, clip=config.clip)}
+            journal.add(figures)
+            progress(step + 1, len(steps), figures)
+            if stop():
+                break
+            if step + 1 < len(steps):
+                journal.keep_if_due()
+        over = len(journal.history) == len(steps)
+        checkpoint = journal.settle(over=over)
+        after = _loss(engine, [prepared.rows[index] for index in steps[0]]) if over else None
+        return _result(journal, after, time.perf_counter() - started, checkpoint)
+
+
+def _weight(rows: Sequence[Row]) -> float:
+    return math.fsum(weight for row in rows for weight in row.weights[1:])
+
+
+def _loss(engine: TorchEngine, rows: Sequence[Row]) -> float:
+    """Return the loss of `rows` as `_learn` computes it, without learning."""
+    passed = engine.forward(rows)
+    parts = (
+        row.weights[position] * logprob
+        for row, logprobs in zip(rows, passed.logprobs, strict=True)
+        for position, logprob in zip(row.trained(), logprobs, strict=True)
+    )
+    return -math.fsum(parts) / _weight(rows)
 
 
 def _learn(engine: TorchEngine, rows: Sequence[Row], *, lr: float, clip: float) -> dict[str, float]:
     """Take one optimizer step on `rows`; return what is logged of it."""
     before = time.perf_counter()
-    loss = CrossEntropy(total=math.fsum(w for row in rows for w in row.weights[1:]))
-    passed = engine.forward_backward(rows, loss)
+    passed = engine.forward_backward(rows, CrossEntropy(total=_weight(rows)))
     norm = engine.optim_step(Step(lr=lr, clip=clip))
     return {
         "loss": passed.loss,
@@ -199,40 +223,21 @@ def _learn(engine: TorchEngine, rows: Sequence[Row], *, lr: float, clip: float) 
     }
 
 
-def _start(
-    engine: TorchEngine, folder: Path, fingerprint: str
-) -> tuple[list[dict[str, float]], int]:
-    """Load the newest checkpoint; return the metrics up to it and the step to go on with."""
-    checkpoint = latest_checkpoint(folder)
-    file = folder / "metrics.jsonl"
-    if checkpoint is None:
-        file.unlink(missing_ok=True)
-        return [], 0
-    resume(engine, checkpoint, fingerprint=fingerprint)
-    history = [row for row in jsonl.read(file) if row["step"] <= checkpoint.step]
-    if len(history) != checkpoint.step:
-        raise BadInput(
-            f"metrics of {len(history)} steps, the checkpoint is of step {checkpoint.step}",
-            where=str(file),
-            remedy=f"restore it, or remove {folder}",
-        )
-    # Steps after the checkpoint will be taken again.
-    jsonl.write_atomic(file, b"".join(orjson.dumps(row) + b"\n" for row in history))
-    return history, checkpoint.step
-
-
-def _result(history: Sequence[Mapping[str, float]], seconds: float, folder: Path) -> SftResult:
+def _result(
+    journal: Journal, after: float | None, seconds: float, checkpoint: Checkpoint
+) -> SftResult:
+    history = [{k: v for k, v in row.items() if v is not None} for row in journal.history]
     last = history[-max(1, len(history) // 10) :]
-    checkpoint = latest_checkpoint(folder)
-    assert checkpoint is not None
     tokens = sum(row["tokens"] for row in history)
     spent = sum(row["tokens"] / row["tokens_per_s"] for row in history)
     return SftResult(
         steps=len(history),
+        resumed_from=journal.begun,
         tokens=int(tokens),
         places=int(sum(row["places"] for row in history)),
         loss_first=history[0]["loss"],
         loss_last=sum(row["loss"] for row in last) / len(last),
+        loss_after=after,
         tokens_per_s=tokens / spent,
         seconds=seconds,
         checkpoint=checkpoint.folder,

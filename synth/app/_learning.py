@@ -18,7 +18,8 @@ from synth.play import Limits
 from train.checkpoint import latest_checkpoint
 from train.engine import TorchEngine
 from train.evaluate import Case, Evaluation, Table
-from train.models import Loaded, ModelUnavailable, fastest_dtype, fetch, load, tiny
+from train.fetch import ModelUnavailable, fetch
+from train.models import Loaded, fastest_dtype, load, tiny
 from train.renderer import Renderer
 from train.sampling import Sampling
 

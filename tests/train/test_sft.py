@@ -87,15 +87,21 @@ class Crash(Exception):
     """Stands for a process that ends in the middle."""
 
 
-@pytest.mark.parametrize("crash_after", [3, 4, 5])
-def test_a_resumed_run_is_bit_equal_to_an_unbroken_one(loaded, tmp_path, crash_after):
-    start = loaded.model.state_dict()
-    start = {name: value.clone() for name, value in start.items()}
+@pytest.fixture
+def fresh(loaded):
+    """Makes an engine as another process would: with the weights every run starts from."""
+    start = {name: value.clone() for name, value in loaded.model.state_dict().items()}
 
     def engine():
         loaded.model.load_state_dict(start)
         return TorchEngine(loaded, places=256)
 
+    return engine
+
+
+@pytest.mark.parametrize("crash_after", [3, 4, 5])
+def test_a_resumed_run_is_bit_equal_to_an_unbroken_one(fresh, tmp_path, crash_after):
+    engine = fresh
     whole = engine()
     unbroken = train_sft(whole, prepared(), CONFIG, tmp_path / "whole")
     wanted = weights(whole).clone()
@@ -116,18 +122,54 @@ def test_a_resumed_run_is_bit_equal_to_an_unbroken_one(loaded, tmp_path, crash_a
     assert [json.loads(line)["step"] for line in lines] == list(range(1, unbroken.steps + 1))
 
 
-def test_a_run_that_is_asked_to_stop_can_go_on_later(engine, tmp_path):
-    stopped = train_sft(engine, prepared(), CONFIG, tmp_path, stop=lambda: True)
-    assert stopped.steps == 1
-    assert train_sft(engine, prepared(), CONFIG, tmp_path).steps > 6
+def test_a_run_that_is_asked_to_stop_can_go_on_later(fresh, tmp_path):
+    stopped = train_sft(fresh(), prepared(), CONFIG, tmp_path, stop=lambda: True)
+    assert (stopped.steps, stopped.resumed_from, stopped.loss_after) == (1, 0, None)
+    told = []
+    done = train_sft(
+        fresh(),
+        prepared(),
+        CONFIG,
+        tmp_path,
+        progress=lambda step, total, metrics: told.append((step, metrics["loss"])),
+    )
+    assert done.resumed_from == 1
+    assert [step for step, _ in told] == list(range(1, done.steps + 1))
+    assert told[0] == (1, stopped.loss_first)
 
 
-def test_a_finished_run_is_not_trained_again(engine, tmp_path):
-    first = train_sft(engine, prepared(), CONFIG, tmp_path)
-    version = engine.version
-    second = train_sft(engine, prepared(), CONFIG, tmp_path)
+def test_when_checkpoints_are_written_may_differ_between_sessions(fresh, tmp_path):
+    train_sft(fresh(), prepared(), CONFIG, tmp_path, stop=lambda: True)
+    seldom = replace(CONFIG, checkpoint_every=0, checkpoint_s=7.0)
+    assert train_sft(fresh(), prepared(), seldom, tmp_path).resumed_from == 1
+
+
+def test_a_finished_run_is_not_trained_again(fresh, tmp_path):
+    first = train_sft(fresh(), prepared(), CONFIG, tmp_path)
+    again = fresh()
+    second = train_sft(again, prepared(), CONFIG, tmp_path)
     assert (second.steps, second.loss_last) == (first.steps, first.loss_last)
-    assert engine.version == version + 1  # the weights were loaded, no step was taken
+    assert (second.resumed_from, second.loss_after) == (first.steps, first.loss_after)
+    assert again.version == 1  # the weights were loaded, no step was taken
+
+
+def test_loss_before_and_after_are_of_the_same_rows(engine, tmp_path):
+    data = prepared()
+    first = plan_steps(data, CONFIG, places=256)[0]
+    result = train_sft(engine, data, CONFIG, tmp_path)
+    rows = [data.rows[index] for index in first]
+    logprobs = [value for row in engine.forward(rows).logprobs for value in row]
+    assert result.loss_after == pytest.approx(-sum(logprobs) / len(logprobs))
+    assert result.loss_after < result.loss_first - 1
+
+
+def test_another_model_of_the_same_name_does_not_go_on_with_the_run(fresh, tmp_path):
+    train_sft(fresh(), prepared(), CONFIG, tmp_path, stop=lambda: True)
+    other = fresh()
+    with torch.no_grad():
+        next(other.model.parameters()).mul_(1.01)
+    with pytest.raises(BadInput, match="of another model"):
+        train_sft(other, prepared(), CONFIG, tmp_path)
 
 
 def test_other_settings_in_the_same_folder_are_refused(engine, tmp_path):
