@@ -126,10 +126,9 @@ class _Reducer:
     ) -> dict[str, Any]:
         """Return one schema that says what all parts say; the later part wins where they differ."""
         merged = {key: value for key, value in schema.items() if key != "allOf"}
-        properties, required = (
-            dict(merged.get("properties") or {}),
-            list(merged.get("required") or []),
-        )
+        own, needed = merged.get("properties"), merged.get("required")
+        properties = dict(own) if isinstance(own, Mapping) else {}
+        required = list(needed) if _texts(needed) else []
         for part in parts[:MOST_CHOICES]:
             if isinstance(part, Mapping) and isinstance(reference := part.get("$ref"), str):
                 part = None if reference in within else self._resolve(reference)
@@ -138,7 +137,7 @@ class _Reducer:
             merged |= part
             if isinstance(more := part.get("properties"), Mapping):
                 properties |= more
-            required += part["required"] if _texts(part.get("required")) else []
+            required += more if _texts(more := part.get("required")) else []
         if properties:
             merged |= {"properties": properties, "required": required}
         return merged
@@ -186,8 +185,8 @@ def _is_finite(value: Any) -> bool:
 
 
 def _text(schema: Mapping[str, Any]) -> dict[str, Any]:
-    if schema.get("format") in _FORMATS:
-        return {"type": "string", "format": schema["format"]}
+    if (form := str(schema.get("format"))) in _FORMATS:
+        return {"type": "string", "format": form}
     most = min(_count(schema.get("maxLength"), LONGEST_TEXT), LONGEST_TEXT)
     least = min(_count(schema.get("minLength"), 0), most, 16)
     return {"type": "string", "minLength": least, "maxLength": most}
