@@ -69,11 +69,6 @@ class Connection(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
 
-    def eof_received(self) -> bool:
-        """Go on sending where the client only ended its own side."""
-        self._keep = False
-        return self._steps is not None
-
     def pause_writing(self) -> None:
         """Note that the client does not read."""
         self._full = True

@@ -46,7 +46,8 @@ def _cut_json(exchange: Exchange) -> Plan:
 
 
 def _bom(exchange: Exchange) -> Plan:
-    return Plan(200, (http.whole(200, b"\xef\xbb\xbf" + _json(exchange)),))
+    body = http.whole(200, b"\xef\xbb\xbf" + _json(exchange))
+    return Plan(200, (body,), render.told_usage(exchange.body))
 
 
 def _set_choices(value: Any, exchange: Exchange) -> None:

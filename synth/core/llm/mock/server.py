@@ -7,6 +7,7 @@ import hashlib
 import socket
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -111,15 +112,17 @@ class MockLLM:
         self._loop = asyncio.get_running_loop()
         self.ended = asyncio.Event()
         """Set where the server can no longer keep its ledger, or by who wants to end it."""
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         path = self.settings.ledger
-        if path is None and self.settings.keep_ledger:
-            self._temporary = tempfile.TemporaryDirectory(prefix="toolloom-mock-")
-            path = Path(self._temporary.name) / "ledger.jsonl"
-        self.ledger = Ledger(path)
-        self._holder = _hold(self.settings.port)
-        self.port = self._holder.getsockname()[1]
-        await self._listen()
+        with ExitStack() as held:
+            holder = held.enter_context(_hold(self.settings.port))
+            self.port = holder.getsockname()[1]
+            if path is None and self.settings.keep_ledger:
+                folder = held.enter_context(tempfile.TemporaryDirectory(prefix="toolloom-mock-"))
+                path = Path(folder) / "ledger.jsonl"
+            self.ledger = Ledger(path)
+            held.callback(self.ledger.close)
+            await self._listen()
+            self._held = held.pop_all()
         return self
 
     async def __aexit__(
@@ -138,10 +141,7 @@ class MockLLM:
         for connection in tuple(self._connections):
             connection.abort()
         await asyncio.sleep(0)  # the transports close in the next round of the loop
-        self._holder.close()
-        self.ledger.close()
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        self._held.close()
 
     async def _listen(self) -> None:
         self._server = await self._loop.create_server(
