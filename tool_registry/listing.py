@@ -6,12 +6,12 @@ could be listed that way.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from synth.core.errors import ServerFailed
+from synth.core.mcp.disk import private_folder
 from synth.core.mcp.session import McpSession, ServerLaunch
 from synth.core.sandbox.confine import tier
 from tool_registry import secrets
@@ -59,7 +59,8 @@ async def list_server(command: Command, bench: Bench, listing: Listing) -> None:
 
 async def _once(command: Command, bench: Bench, listing: Listing) -> None:
     listing.argv = [secrets.redacted(part) for part in command.argv]
-    with tempfile.TemporaryDirectory(prefix="toolloom-", ignore_cleanup_errors=True) as folder:
+    with private_folder() as private:
+        folder = str(private)
         session = McpSession(_launch(command, bench, folder), bench.limits)
         try:
             async with session:

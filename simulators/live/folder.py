@@ -2,8 +2,8 @@
 
 A live server's folder is the state of its episode, and the server may be hostile while we look.
 So every step goes through directory descriptors and never follows a link, links that leave the
-folder and special files are refused, and counts and sizes are bounded. Permissions and times are
-not part of the state.
+folder and special files are refused, and counts and sizes are bounded. Times are not part of the
+state; permissions are, as far as they differ from those that everything is given at first.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import binascii
 import contextlib
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
 from synth.core.canonical import canonical
 from synth.core.errors import BadRow, ServerFailed
+from synth.core.mcp.disk import remove_in
 from synth.core.types import Diff
 
 MAX_ENTRIES = 2_000
@@ -37,7 +37,8 @@ TEXT_LIMIT = 4_096
 CLOCK_NS = 1_772_442_000 * 10**9
 """Modification time of everything we write: 2 March 2026, 09:00 UTC."""
 FILE_MODE, FOLDER_MODE = 0o644, 0o755
-"""Set outright, because servers tell permissions and umasks differ."""
+"""Set outright, because servers tell permissions; what they make has them too, as confined
+processes start with the umask 022."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
@@ -56,6 +57,8 @@ class Tree:
     """Everything below a folder: relative path -> bytes of a file, a link, or None for a folder."""
 
     entries: Mapping[str, bytes | Link | None]
+    modes: Mapping[str, int] = field(default_factory=dict)
+    """Path -> permission bits, where they are others than `FILE_MODE` and `FOLDER_MODE`."""
 
     @classmethod
     def of(cls, files: Mapping[str, str | bytes | None]) -> Tree:
@@ -90,10 +93,10 @@ class Tree:
             scanner.folder(top, "", 0)
         finally:
             os.close(top)
-        return cls(scanner.entries)
+        return cls(scanner.entries, scanner.modes)
 
     def write(self, root: Path) -> None:
-        """Make the existing folder `root` hold exactly this tree, with fixed times and rights.
+        """Make the existing folder `root` hold exactly this tree, with fixed times.
 
         What is already right is left alone: most resets go back to nearly the same folder.
 
@@ -101,13 +104,15 @@ class Tree:
             OSError: the disk is full, something cannot be removed, or someone else writes to the
                 folder at the same time.
         """
-        children: dict[str, dict[str, bytes | Link | None]] = {"": {}}
+        children: dict[str, dict[str, _Wanted]] = {"": {}}
         for path, entry in self.entries.items():
             parent, _, name = path.rpartition("/")
-            children.setdefault(parent, {})[name] = entry
+            mode = self.modes.get(path, FOLDER_MODE if entry is None else FILE_MODE)
+            children.setdefault(parent, {})[name] = (entry, mode)
         top = os.open(root, _FOLDER)
         try:
             _write(top, "", children)
+            os.fchmod(top, FOLDER_MODE)
         finally:
             os.close(top)
 
@@ -115,12 +120,13 @@ class Tree:
         """Return the net change from `base` to this tree.
 
         Tables are `files` (path, size, sha256, and `text` up to `TEXT_LIMIT` bytes), `folders`
-        (path) and `links` (path, target). A move is a deletion and an insertion.
+        (path) and `links` (path, target); unusual permissions are the `mode` of files and folders.
+        A move is a deletion and an insertion.
         """
         lines = []
         for path in base.entries.keys() | self.entries.keys():
-            before = _row(path, base.entries) if path in base.entries else None
-            after = _row(path, self.entries) if path in self.entries else None
+            before = _row(path, base) if path in base.entries else None
+            after = _row(path, self) if path in self.entries else None
             if before == after:
                 continue
             if before and after and before[0] == after[0]:
@@ -135,10 +141,10 @@ class Tree:
     def pack(self) -> bytes:
         """Return the tree as bytes; equal trees give equal bytes."""
         rows = [
-            [base64.b64encode(os.fsencode(path)).decode(), *_packed(entry)]
+            [base64.b64encode(os.fsencode(path)).decode(), *_packed(entry), self.modes.get(path)]
             for path, entry in sorted(self.entries.items())
         ]
-        return orjson.dumps(["tree/1", rows])
+        return orjson.dumps(["tree/2", rows])
 
     @classmethod
     def unpack(cls, data: bytes) -> Tree:
@@ -149,50 +155,38 @@ class Tree:
         """
         try:
             mark, rows = orjson.loads(data)
-            if mark != "tree/1":
+            if mark != "tree/2":
                 raise ValueError(f"marked {mark!r}")
-            return cls(
-                {
-                    os.fsdecode(base64.b64decode(path, validate=True)): _unpacked(kind, value)
-                    for path, kind, value in rows
-                }
-            )
+            entries, modes = {}, {}
+            for encoded, kind, value, mode in rows:
+                path = os.fsdecode(base64.b64decode(encoded, validate=True))
+                entries[path] = _unpacked(kind, value)
+                if mode is not None:
+                    modes[path] = _bits(mode)
+            return cls(entries, modes)
         except (ValueError, TypeError, KeyError, binascii.Error) as error:
             raise BadRow(f"not a snapshot of a folder: {error}") from error
 
 
-def remove(root: Path) -> None:
-    """Remove the folder `root` of a server that has ended, whatever permissions it left."""
-    try:
-        shutil.rmtree(root)
-    except FileNotFoundError:
-        return
-    except PermissionError:
-        _unlock(root)
-        shutil.rmtree(root)
+_Wanted: TypeAlias = tuple[bytes | Link | None, int]
+"""An entry and its permissions."""
 
 
-def _unlock(folder: Path) -> None:
-    folder.chmod(0o700)
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            _unlock(entry)
-
-
-def _write(folder: int, path: str, children: Mapping[str, Mapping[str, Any]]) -> None:
+def _write(folder: int, path: str, children: Mapping[str, Mapping[str, _Wanted]]) -> None:
     """Write one folder and what is below it; `children` maps folders to their entries."""
     wanted = children.get(path, {})
     for name in os.listdir(folder):
-        if name not in wanted or not _holds(folder, name, wanted[name]):
+        if name not in wanted or not _holds(folder, name, *wanted[name]):
             _discard(folder, name)
     present = set(os.listdir(folder))
-    for name, entry in wanted.items():
+    for name, (entry, mode) in wanted.items():
         if entry is None:
             if name not in present:
                 os.mkdir(name, 0o700, dir_fd=folder)
             below = os.open(name, _FOLDER, dir_fd=folder)
             try:
                 _write(below, f"{path}/{name}" if path else name, children)
+                os.fchmod(below, mode)
             finally:
                 os.close(below)
         elif name in present:
@@ -200,28 +194,27 @@ def _write(folder: int, path: str, children: Mapping[str, Mapping[str, Any]]) ->
         elif isinstance(entry, Link):
             os.symlink(entry.target, name, dir_fd=folder)
         else:
-            _create(folder, name, entry)
-    os.fchmod(folder, FOLDER_MODE)
+            _create(folder, name, entry, mode)
     os.utime(folder, ns=(CLOCK_NS, CLOCK_NS))
 
 
-def _create(folder: int, name: str, content: bytes) -> None:
+def _create(folder: int, name: str, content: bytes, mode: int) -> None:
     with os.fdopen(os.open(name, _CREATE, 0o600, dir_fd=folder), "wb", buffering=0) as file:
         left = memoryview(content)
         while left:
             left = left[file.write(left) :]
-        os.fchmod(file.fileno(), FILE_MODE)
+        os.fchmod(file.fileno(), mode)
         os.utime(file.fileno(), ns=(CLOCK_NS, CLOCK_NS))
 
 
-def _holds(folder: int, name: str, entry: bytes | Link | None) -> bool:
+def _holds(folder: int, name: str, entry: bytes | Link | None, mode: int) -> bool:
     """Say whether `name` is as it would be written: kind, rights, time, content."""
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if entry is None:
         return stat.S_ISDIR(found.st_mode)
     if isinstance(entry, Link):
         return stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == entry.target
-    if found.st_mode != stat.S_IFREG | FILE_MODE or found.st_nlink != 1:
+    if found.st_mode != stat.S_IFREG | mode or found.st_nlink != 1:
         return False
     if found.st_mtime_ns != CLOCK_NS:
         return False
@@ -231,7 +224,7 @@ def _holds(folder: int, name: str, entry: bytes | Link | None) -> bool:
 
 def _discard(folder: int, name: str) -> None:
     if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        shutil.rmtree(name, dir_fd=folder)
+        remove_in(folder, name)
     else:
         os.unlink(name, dir_fd=folder)
 
@@ -242,6 +235,7 @@ class _Scanner:
     def __init__(self, root: str, server: str) -> None:
         self.root, self.server = root, server
         self.entries: dict[str, bytes | Link | None] = {}
+        self.modes: dict[str, int] = {}
         self.total = 0
 
     def folder(self, descriptor: int, prefix: str, depth: int) -> None:
@@ -271,7 +265,10 @@ class _Scanner:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         if stat.S_ISLNK(mode):
             self.entries[path] = self._link(parent, name, path)
-        elif stat.S_ISDIR(mode):
+            return
+        if stat.S_IMODE(mode) != (FOLDER_MODE if stat.S_ISDIR(mode) else FILE_MODE):
+            self.modes[path] = stat.S_IMODE(mode)
+        if stat.S_ISDIR(mode):
             self.entries[path] = None
             below = os.open(name, _FOLDER, dir_fd=parent)
             try:
@@ -306,14 +303,16 @@ class _Scanner:
         return ServerFailed(f"left {what}", where=self.server, remedy=remedy, outcome=outcome)
 
 
-def _row(path: str, entries: Mapping[str, bytes | Link | None]) -> tuple[str, dict[str, Any]]:
+def _row(path: str, tree: Tree) -> tuple[str, dict[str, Any]]:
     """Return table and row of one entry; a name that is no UTF-8 also carries its bytes."""
-    entry = entries[path]
+    entry = tree.entries[path]
     raw = os.fsencode(path)
     shown = raw.decode("utf-8", "backslashreplace")
     row: dict[str, Any] = {"path": shown}
     if shown.encode() != raw:
         row["raw"] = raw.hex()
+    if path in tree.modes:
+        row["mode"] = f"{tree.modes[path]:04o}"
     if entry is None:
         return "folders", row
     if isinstance(entry, Link):
@@ -331,6 +330,12 @@ def _packed(entry: bytes | Link | None) -> tuple[str, str]:
     if isinstance(entry, Link):
         return "link", base64.b64encode(os.fsencode(entry.target)).decode()
     return "file", base64.b64encode(entry).decode()
+
+
+def _bits(mode: Any) -> int:
+    if not isinstance(mode, int) or isinstance(mode, bool) or not 0 <= mode <= 0o7777:
+        raise ValueError(f"no permissions: {mode!r}")
+    return mode
 
 
 def _unpacked(kind: str, value: str) -> bytes | Link | None:

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulators.live.folder import Tree, remove
+from simulators.live.folder import MAX_ENTRIES, Tree
 from synth.core.errors import DiskFull, ServerFailed
+from synth.core.mcp.disk import remove
 from synth.core.mcp.session import Limits, McpSession, RpcError, ServerLaunch
 from synth.core.sandbox.confine import ProcessLimits
 from synth.core.types import Diff
@@ -28,6 +29,8 @@ from synth.core.types import Diff
 WORK = "{work}"
 FILE_LIMIT = 16 << 20
 """Bytes of one file that a server may write before the kernel stops it."""
+DISK_LIMIT = 96 << 20
+"""Bytes of all that a server may write: its folder, home and temporary files."""
 PREFIX = "toolloom-"
 
 
@@ -67,7 +70,11 @@ class LiveServer:
     allow_weaker: bool = False
     limits: Limits = field(
         default_factory=lambda: Limits(
-            call_s=20.0, stop_s=0.3, process=ProcessLimits(file_bytes=FILE_LIMIT)
+            call_s=20.0,
+            stop_s=0.3,
+            disk_bytes=DISK_LIMIT,
+            disk_files=4 * MAX_ENTRIES,
+            process=ProcessLimits(file_bytes=FILE_LIMIT),
         )
     )
 

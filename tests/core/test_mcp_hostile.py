@@ -134,6 +134,15 @@ def test_a_server_that_cannot_be_listed_fails_in_time_with_one_word(
     assert str(failure.value).startswith(f"{mode}: ")
 
 
+@pytest.mark.parametrize("place", ["TMPDIR", "HOME"])
+def test_a_server_that_fills_the_disk_with_small_files_is_ended(token, place):
+    limits = Limits(start_s=30, stop_s=0.1, disk_bytes=16 << 20, disk_files=2_000)
+    with pytest.raises(ServerFailed, match="fills_the_disk: writes more than") as failure:
+        run(listed("fills_the_disk", token, place, limits=limits))
+    assert failure.value.outcome == "oversize"
+    assert not processes_with(token)
+
+
 def test_a_server_that_closes_its_output_and_stays_is_ended(token):
     with pytest.raises(ServerFailed) as failure:
         run(listed("closes_output", token, limits=Limits(start_s=2.0, stop_s=0.1)))

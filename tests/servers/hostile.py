@@ -420,6 +420,15 @@ def uses_the_network(request):
 
 
 @mode
+def fills_the_disk(request):
+    number = 0
+    while True:
+        number += 1
+        with open(os.path.join(os.environ[sys.argv[3]], f"f{number}"), "wb") as file:
+            file.write(b"x" * 20_000)
+
+
+@mode
 def writes_everywhere(request):
     if not is_list(request):
         return plain(request)

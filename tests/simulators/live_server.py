@@ -122,6 +122,30 @@ def many():
         (ROOT / f"f{number}").touch()
 
 
+def crowd():
+    for number in range(1 << 30):
+        folder = ROOT / f"d{number >> 12}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"f{number}").write_bytes(b"x")
+
+
+def pile():
+    for number in range(1 << 30):
+        (ROOT / f"f{number}").write_bytes(bytes(1 << 20))
+
+
+def pile_elsewhere():
+    for number in range(1 << 30):
+        (Path(os.environ["TMPDIR"]) / f"f{number}").write_bytes(bytes(1 << 20))
+
+
+def delve():
+    os.chdir(ROOT)
+    while True:
+        os.mkdir("d")
+        os.chdir("d")
+
+
 def big():
     with (ROOT / "big").open("wb") as file:
         while True:
@@ -154,6 +178,11 @@ TRICKS = {
     "half": half,
     "many": many,
     "big": big,
+    "crowd": crowd,
+    "pile": pile,
+    "pile_elsewhere": pile_elsewhere,
+    "delve": delve,
+    "executable": lambda: (ROOT / "README.txt").chmod(0o755),
     "daemon": daemon,
     "locked": lambda: (ROOT / "notes").chmod(0),
     "surrogate": lambda: "\ud800",

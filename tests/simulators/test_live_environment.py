@@ -41,7 +41,15 @@ SPECS = tuple(
     for tool in runpy.run_path(str(SERVER))["listing"]()
 )
 PROCESS = ProcessLimits(file_bytes=6 << 20)
-LIMITS = Limits(start_s=30, call_s=15, stop_s=0.2, noise_bytes=1 << 20, process=PROCESS)
+LIMITS = Limits(
+    start_s=30,
+    call_s=15,
+    stop_s=0.2,
+    noise_bytes=1 << 20,
+    disk_bytes=48 << 20,
+    disk_files=4_000,
+    process=PROCESS,
+)
 confined = pytest.mark.skipif(tier() == "rlimits", reason="this machine cannot confine a process")
 
 
@@ -293,6 +301,32 @@ def test_oddities_that_harm_nobody_are_tolerated(how, content):
     assert len(diff) == (how == "binary")
 
 
+def test_a_change_of_permissions_is_a_change():
+    async def scenario():
+        async with running() as environment:
+            assert (await environment.call("misbehave", {"how": "executable"})).ok
+            return await environment.diff()
+
+    (line,) = asyncio.run(scenario())
+    table, kind, before, after = json.loads(line)
+    assert (table, kind, after["path"], after["mode"]) == ("files", "update", "README.txt", "0755")
+    assert "mode" not in before
+
+
+def test_what_a_server_makes_has_the_same_permissions_on_every_machine():
+    async def scenario():
+        before = os.umask(0o077)
+        try:
+            async with running() as environment:
+                await environment.call("write_file", {"path": "/data/a", "content": "x"})
+                await environment.call("create_directory", {"path": "/data/b"})
+                return await environment.diff()
+        finally:
+            os.umask(before)
+
+    assert [json.loads(line)[3].get("mode") for line in asyncio.run(scenario())] == [None, None]
+
+
 FAULTS = {
     "die": ("exited", "files: exited with status 3"),
     "die_talking": ("exited", "lost /data"),
@@ -303,6 +337,10 @@ FAULTS = {
     "fifo": ("invalid", "'pipe' is neither a file nor a folder"),
     "many": ("oversize", "more than 2000 files"),
     "big": ("oversize", "'big' has 4194304 bytes or more"),
+    "crowd": ("oversize", "files: writes more than 4000 files"),
+    "pile": ("oversize", "files: writes more than 48 MiB"),
+    "pile_elsewhere": ("oversize", "files: writes more than 48 MiB"),
+    "delve": ("oversize", "files: nests more than 100 folders"),
 }
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulators.live.folder import MAX_DEPTH, MAX_ENTRIES, MAX_FILE, Link, Tree, remove
+from simulators.live.folder import MAX_DEPTH, MAX_ENTRIES, MAX_FILE, Link, Tree
 from synth.core.errors import BadRow, ServerFailed
+from synth.core.mcp.disk import remove
 
 NAMES = st.text("abcä \\'\n\udcff", min_size=1, max_size=4)
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
@@ -230,3 +231,35 @@ def test_writing_never_follows_a_link_that_a_server_left(tmp_path):
     tree.write(root)
     assert Tree.scan(root, server="files") == tree
     assert [(p.name, p.read_text(encoding="utf-8")) for p in outside.iterdir()] == [("b", "mine")]
+
+
+def test_permissions_count_where_they_are_unusual(tmp_path):
+    base = Tree.of({"a/run.sh": "x", "b": None, "c": "y"})
+    base.write(tmp_path)
+    assert Tree.scan(tmp_path, server="files") == base
+    (tmp_path / "a/run.sh").chmod(0o4755)
+    (tmp_path / "b").chmod(0o700)
+    (tmp_path / "new").touch()
+    (tmp_path / "new").chmod(0o600)
+    after = Tree.scan(tmp_path, server="files")
+    assert dict(after.modes) == {"a/run.sh": 0o4755, "b": 0o700, "new": 0o600}
+    rows = [json.loads(line) for line in after.diff(base)]
+    assert [(table, kind, new["path"], new["mode"]) for table, kind, _, new in rows] == [
+        ("files", "insert", "new", "0600"),
+        ("files", "update", "a/run.sh", "4755"),
+        ("folders", "update", "b", "0700"),
+    ]
+    assert not any("mode" in old for _, _, old, _ in rows if old)
+    assert Tree.unpack(after.pack()) == after
+    base.write(tmp_path)
+    assert Tree.scan(tmp_path, server="files") == base
+    after.write(tmp_path)
+    assert Tree.scan(tmp_path, server="files") == after
+
+
+@pytest.mark.parametrize("mode", ["420", 0o100644, -1, True, 1.5])
+def test_a_snapshot_with_impossible_permissions_is_refused(mode):
+    packed = json.loads(Tree.of({"a": "x"}).pack())
+    packed[1][0][3] = mode
+    with pytest.raises(BadRow, match="not a snapshot"):
+        Tree.unpack(json.dumps(packed).encode())

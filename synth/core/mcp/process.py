@@ -18,15 +18,18 @@ from pathlib import Path
 from typing import IO
 
 from synth.core.errors import DiskFull, ServerFailed
+from synth.core.mcp.disk import excess, remove
 from synth.core.mcp.wire import LineBuffer, LineTooLong
 from synth.core.sandbox.confine import ProcessLimits, confine, tier
 
 CHUNK = 64 << 10
-LAST_WORDS_S = 0.05
-"""After the end of its output: time for its exit status and standard error to arrive."""
+LAST_WORDS_S, LAST_STATUS_S = 0.05, 0.5
+"""After the end of its output: time for its standard error and its exit status to arrive."""
 _TELLING = re.compile(r"error|exception|required|cannot|not found|not set|missing|usage", re.I)
 KILL_S = 5.0
 """Time the kernel gets to end a killed process (one that waits for a disk can take long)."""
+DISK_EVERY_S = 0.25
+"""How often the space that it takes is measured, or less often where that takes long."""
 MARK = "TOOLLOOM_SERVER"
 """Environment variable by which children that left the process group are found again."""
 
@@ -75,6 +78,9 @@ class Limits:
     """Kept of the end of standard error; everything is read."""
     noise_bytes: int = 32 << 20
     """Read without an answer among it while an answer is due."""
+    disk_bytes: int = 256 << 20
+    """Of all it writes, in all the folders it may write to."""
+    disk_files: int = 20_000
     process: ProcessLimits = field(default_factory=ProcessLimits)
 
 
@@ -179,6 +185,10 @@ class ServerProcess:
             os.set_blocking(pipe.fileno(), False)
         self._loop.add_reader(self._stdout.fileno(), self._read_stdout)
         self._loop.add_reader(self._stderr_pipe.fileno(), self._read_stderr)
+        self._folders = [Path(scratch.name).resolve()]
+        if launch.writable is not None:
+            self._folders.append(launch.writable.resolve())
+        self._watch = self._loop.call_later(DISK_EVERY_S, self._measure)
 
     @property
     def pid(self) -> int:
@@ -198,7 +208,7 @@ class ServerProcess:
             return
         if not chunk:
             self._stop(self._stdout)
-            self._loop.call_later(LAST_WORDS_S, self._closed_output)
+            self._loop.call_later(LAST_WORDS_S, self._closed_output, LAST_WORDS_S)
             return
         try:
             for line in self._lines.feed(chunk):
@@ -218,8 +228,11 @@ class ServerProcess:
         self._stderr += chunk
         del self._stderr[: -self._limits.stderr_bytes]
 
-    def _closed_output(self) -> None:
+    def _closed_output(self, waited: float) -> None:
         status = _exit_status(self._process.pid) if self._process.returncode is None else None
+        if status is None and waited < LAST_STATUS_S and not self._over:
+            self._loop.call_later(LAST_WORDS_S, self._closed_output, waited + LAST_WORDS_S)
+            return
         words = "closed its output" if status is None else f"exited with status {status}"
         said = telling_line(self.stderr_tail)
         self._end(f"{words}: {said}" if said else words, "exited")
@@ -257,6 +270,17 @@ class ServerProcess:
         else:
             self._loop.remove_writer(self._stdin.fileno())
 
+    def _measure(self) -> None:
+        begun = self._loop.time()
+        most = self._limits
+        what = excess(self._folders, most_bytes=most.disk_bytes, most_files=most.disk_files)
+        if what:
+            self._end(what, "oversize")
+            self.kill()
+            return
+        pause = max(DISK_EVERY_S, 20 * (self._loop.time() - begun))  # a twentieth at most
+        self._watch = self._loop.call_later(pause, self._measure)
+
     # --- ending -------------------------------------------------------------------------------
 
     def kill(self) -> None:
@@ -271,6 +295,7 @@ class ServerProcess:
     async def close(self) -> None:
         """End the server: end of input, a moment to leave, then SIGKILL for all of it."""
         self._over = True
+        self._watch.cancel()
         self._stop(self._stdin)
         try:
             await self._wait(self._limits.stop_s)
@@ -283,6 +308,8 @@ class ServerProcess:
     async def _reap(self) -> None:
         await self._wait(KILL_S)
         self._process.poll()
+        with contextlib.suppress(OSError):  # a process that cannot be killed may still write
+            remove(Path(self._scratch.name))
         self._scratch.cleanup()
 
     async def _wait(self, limit_s: float) -> None:

@@ -160,6 +160,7 @@ def _confine(spec: dict[str, list[str]]) -> None:
         _arrange_files(spec)
         _drop_privileges()
     _set_limits(spec["limit"])
+    os.umask(0o022)  # what a server makes has the same permissions on every machine
     os.chdir(spec["cwd"][0])
 
 
