@@ -107,7 +107,7 @@ class Processes:
         self._parent.stdin.write(json.dumps(order) + "\n")
         self._parent.stdin.flush()
         pid = int(self._parent.stdout.readline())
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while kill_when is not None and _alive(pid) and time.monotonic() < deadline:
             if kill_when():
                 os.kill(pid, signal.SIGKILL)
