@@ -3,7 +3,7 @@
 A model that learned `find_customer` on one application calls it on every other, whatever tools are
 offered there. Function masking (Hammer, arXiv 2410.04587, section 3.2) renames the tools in the
 rows it learns from. Names drawn at random would be no words; these say the same in another way and
-style: `find_customer`, `lookUpCustomer`, `customer_get`.
+style: `find_customer`, `fetchCustomer`, `query_customer`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from synth.core import seeds
 from train.data import Conversation, agent_of
 
 _SAME = (
-    ("find", "get", "fetch", "look_up", "retrieve", "query", "read", "show"),
-    ("list", "show", "browse", "get_all", "view", "fetch_all"),
-    ("search", "find", "query", "look_for"),
+    ("find", "get", "fetch", "retrieve", "query", "read", "show", "search"),
+    ("list", "show", "browse", "view", "fetch", "enumerate"),
+    ("search", "find", "query", "browse"),
     ("create", "add", "open", "register", "make", "new"),
     ("update", "change", "edit", "set", "modify", "amend"),
     ("cancel", "delete", "remove", "drop", "revoke", "undo"),
@@ -30,12 +30,10 @@ _SAME = (
     ("send", "submit", "post", "deliver"),
     ("pay", "settle", "clear"),
     ("block", "freeze", "lock", "suspend"),
-    ("request", "ask_for", "order"),
+    ("request", "order", "want", "require"),
 )
 """Verbs that can stand for one another at the front of a name."""
-_VERBS: Mapping[str, tuple[str, ...]] = {
-    group[0]: group for group in _SAME
-}  # a verb that is in several groups means what it means in its own
+_VERBS = {group[0]: group for group in _SAME}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _TRIES = 20
 
@@ -60,7 +58,7 @@ def masked(rows: Iterable[Conversation], *, every: int, seed: int) -> list[Conve
 
 def names(tools: Sequence[str], rng: random.Random) -> dict[str, str]:
     """Return another name for each tool: no two the same, all in one style."""
-    style = rng.choice((_snake, _snake, _camel, _turned, _turned_camel))
+    style = rng.choice((_snake, _snake, _camel))
     out: dict[str, str] = {}
     for tool in tools:
         for _ in range(_TRIES):
@@ -75,7 +73,7 @@ def names(tools: Sequence[str], rng: random.Random) -> dict[str, str]:
 
 def _said_otherwise(name: str, rng: random.Random) -> list[str]:
     words = [word.lower() for word in _WORD.findall(name)] or ["tool"]
-    return [*rng.choice(_VERBS.get(words[0], (words[0],))).split("_"), *words[1:]]
+    return [rng.choice(_VERBS.get(words[0], (words[0],))), *words[1:]]
 
 
 def _snake(words: Sequence[str]) -> str:
@@ -84,14 +82,6 @@ def _snake(words: Sequence[str]) -> str:
 
 def _camel(words: Sequence[str]) -> str:
     return words[0] + "".join(word.capitalize() for word in words[1:])
-
-
-def _turned(words: Sequence[str]) -> str:
-    return _snake([*words[1:], words[0]])
-
-
-def _turned_camel(words: Sequence[str]) -> str:
-    return _camel([*words[1:], words[0]])
 
 
 def _renamed(row: Conversation, other: Mapping[str, str]) -> Conversation:

@@ -15,7 +15,7 @@ from train.masking import masked, names
 def row(system: str, *, tool: str = "find_customer", n: int = 0) -> Conversation:
     tools = [
         {"type": "function", "function": {"name": name, "description": "x", "parameters": {}}}
-        for name in (tool, "search", "refer_to_staff")
+        for name in (tool, "search", "cancel_order")
     ]
     call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": "{}"}}
     messages = [
@@ -31,10 +31,10 @@ def row(system: str, *, tool: str = "find_customer", n: int = 0) -> Conversation
 
 
 def test_declarations_calls_and_what_agent_and_prompt_say_get_the_same_new_name() -> None:
-    before = row("Use `refer_to_staff`; search well.")
+    before = row("Use `cancel_order`; search well.")
     (after,) = masked([before], every=1, seed=3)
     declared = [tool["function"]["name"] for tool in after.tools]
-    assert not set(declared) & {"find_customer", "refer_to_staff"}
+    assert not set(declared) & {"find_customer", "cancel_order"}
     assert after.messages[2]["tool_calls"][0]["function"]["name"] == declared[0]
     assert after.messages[4]["content"] == f"I used {declared[0]}."
     assert after.messages[0]["content"] == f"Use `{declared[2]}`; search well."
