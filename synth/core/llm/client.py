@@ -215,6 +215,7 @@ class OpenAIModel:
 
     async def _answer(self, call: _Call, ticket: Ticket) -> Reply:
         """Send the request and read what comes; the ticket is told what became of it."""
+        self.endpoint.open()
         headers = {"X-Toolloom-Attempt": str(call.attempts)}
         if call.request.call is not None:
             headers["X-Toolloom-Call"] = call.request.call

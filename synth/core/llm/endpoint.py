@@ -84,7 +84,8 @@ class Endpoint:
         """Return the address without the path, for people."""
         return urlsplit(self._config.base_url or "https://api.openai.com").netloc
 
-    def _opened(self) -> openai.AsyncOpenAI:
+    def open(self) -> openai.AsyncOpenAI:
+        """Return the client; the first time takes a tenth of a second, for certificates."""
         if self._client is None:
             # Our own queue bounds what is in flight; connections must never be what runs out.
             limits = httpx2.Limits(max_connections=100_000, max_keepalive_connections=None)
@@ -115,7 +116,7 @@ class Endpoint:
             Unreachable: nobody is there.
             NetworkFault: the connection broke.
         """
-        client = self._client or self._opened()
+        client = self.open()
         try:
             response = await client.post(
                 "/chat/completions",

@@ -13,9 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from synth.core.llm.reply import BadReply, load_json, said_by, usage_of
+from synth.core.types import Usage
 
 DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][ \t]*[\r\n]")
 """The mark that ends a stream; a connection may stay open behind it."""
@@ -41,7 +43,7 @@ def parse_stream(body: bytes, where: str) -> dict[str, Any]:
                 break
             whole.add(load_json(event, where))
     except BadReply as error:
-        error.usage = usage_of(whole.head)
+        error.usage = _told(body)
         raise
     if not whole.events:  # servers that cannot stream send all at once
         return _unstreamed(body, where)
@@ -59,6 +61,18 @@ def _events(body: bytes) -> Iterator[bytes]:
             data = []
     if data:  # the last line break was cut off: what it says is whole or no JSON
         yield b"\n".join(data)
+
+
+def _told(body: bytes) -> Usage:
+    """Return the tokens that any event tells: a reply of no use may cost all the same."""
+    usage = Usage()
+    for event in _events(body):
+        if b'"usage"' in event:
+            with suppress(BadReply):
+                data = load_json(event, "")
+                if isinstance(data, dict) and isinstance(data.get("usage"), dict):
+                    usage = usage_of(data)
+    return usage
 
 
 def _unstreamed(body: bytes, where: str) -> dict[str, Any]:

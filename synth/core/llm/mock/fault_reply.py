@@ -11,6 +11,7 @@ from typing import Any
 from synth.core.llm.mock import http, render
 from synth.core.llm.mock.faults import Act, Exchange, Fault
 from synth.core.llm.mock.plan import Plan
+from synth.core.llm.mock.said import told_usage
 
 MANY = 60
 """Parallel calls of `many_calls`."""
@@ -47,7 +48,7 @@ def _cut_json(exchange: Exchange) -> Plan:
 
 def _bom(exchange: Exchange) -> Plan:
     body = http.whole(200, b"\xef\xbb\xbf" + _json(exchange))
-    return Plan(200, (body,), render.told_usage(exchange.body))
+    return Plan(200, (body,), told_usage(exchange.body))
 
 
 def _set_choices(value: Any, exchange: Exchange) -> None:

@@ -1,0 +1,150 @@
+"""What a call of a model costs this process, beside the bare `openai` client in the same run.
+
+CPU time of the client alone: the endpoint (`toolloom mock-llm`, 20 ms a reply) is another process.
+A call is a short question; an episode is four calls of a growing conversation with ten tools, three
+of which it calls. Ours goes through everything: queue, books, journal on disk, validator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from synth.core.config import ModelConfig, Models
+from synth.core.llm.journal import Journal
+from synth.core.llm.mock.child import child
+from synth.core.llm.open import OpenModels
+from synth.core.protocols import ChatRequest, Sampler
+from synth.core.types import Message
+
+LATENCY_MS = 20
+CONCURRENCY = (1, 32, 256, 1000)
+CALLS = {1: 100, 32: 1000, 256: 2000, 1000: 4000}
+_QUESTION = [
+    {"role": "system", "content": "You help the members of a library. Be brief and exact."},
+    {"role": "user", "content": "When is my loan of Dune due? I am Ann Lee, ann@ex.org."},
+]
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": f"tool_{number}",
+            "description": "Find the loans of a member, the latest first, by their e-mail address.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "email": {"type": "string", "description": "E-mail address of the member"},
+                    "limit": {"type": "integer", "description": "At most so many", "minimum": 1},
+                },
+                "required": ["email"],
+            },
+        },
+    }
+    for number in range(10)
+]
+Once = Callable[[int], Awaitable[None]]
+"""Does one call, or one episode, of a number."""
+
+
+async def _measured(once: Once, count: int, concurrency: int) -> tuple[float, float]:
+    """Return milliseconds of CPU a piece, and pieces per second."""
+    numbers = iter(range(count))
+
+    async def worker() -> None:
+        for number in numbers:
+            await once(number)
+
+    await once(-1)  # imports and certificates
+    start, wall = time.process_time(), time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(concurrency)))
+    spent, took = time.process_time() - start, time.perf_counter() - wall
+    return 1e3 * spent / count, count / took
+
+
+def _episode(ask: Callable[[int, list[dict[str, Any]]], Awaitable[Message]]) -> Once:
+    async def once(number: int) -> None:
+        messages = list(_QUESTION)
+        for _ in range(4):
+            reply = await ask(number, messages)
+            messages.append(reply.openai())
+            results = [(call.id, "\n".join(["due 2026-03-23"] * 3)) for call in reply.tool_calls]
+            messages += [
+                {"role": "tool", "tool_call_id": id_, "content": text} for id_, text in results
+            ]
+            if not results:
+                messages.append({"role": "user", "content": "And the next one?"})
+
+    return once
+
+
+async def _ours(url: str, what: str, concurrency: int, folder: Path) -> tuple[float, float]:
+    config = ModelConfig(model="mock", base_url=url, key_env="NO_KEY", concurrency=concurrency)
+    journal = Journal(folder)
+    models = OpenModels(Models(agent=config), journal=journal)
+    bound: dict[int, Any] = {}
+
+    async def call(number: int) -> None:
+        await models.bound("agent", f"e{number}").complete(ChatRequest(_QUESTION))
+
+    async def turn(number: int, messages: list[dict[str, Any]]) -> Message:
+        if number not in bound:
+            bound[number] = models.bound("agent", f"e{number}")
+        return (await bound[number].complete(ChatRequest(messages, _TOOLS))).message
+
+    try:
+        count = CALLS[concurrency] // (1 if what == "call" else 4)
+        return await _measured(call if what == "call" else _episode(turn), count, concurrency)
+    finally:
+        await models.close()
+        journal.close()
+
+
+async def _bare(url: str, what: str, concurrency: int) -> tuple[float, float]:
+    import openai
+
+    client = openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0)
+    sampler = Sampler()
+    settings: dict[str, Any] = {"model": "mock", "temperature": sampler.temperature}
+
+    async def call(number: int) -> None:
+        await client.chat.completions.create(messages=_QUESTION, **settings)
+
+    async def turn(number: int, messages: list[dict[str, Any]]) -> Message:
+        reply = await client.chat.completions.create(messages=messages, tools=_TOOLS, **settings)
+        said = reply.choices[0].message
+        calls = [
+            {"id": one.id, "name": one.function.name, "arguments": one.function.arguments}
+            for one in said.tool_calls or ()
+        ]
+        return Message(role="assistant", content=said.content, tool_calls=calls)
+
+    try:
+        count = max(concurrency, CALLS[concurrency] // (2 if what == "call" else 8))
+        return await _measured(call if what == "call" else _episode(turn), count, concurrency)
+    finally:
+        await client.close()
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """Yield CPU a call and an episode, and how near to concurrency / latency it comes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with child(folder / "ledger.jsonl", f"--latency-ms={LATENCY_MS}") as mock:
+            for what, calls in (("call", 1), ("episode", 4)):
+                for concurrency in CONCURRENCY:
+                    run = folder / f"{what}-{concurrency}"
+                    ours, rate = asyncio.run(_ours(mock.url, what, concurrency, run))
+                    bare, _ = asyncio.run(_bare(mock.url, what, concurrency))
+                    share = rate * calls * LATENCY_MS / 1e3 / concurrency
+                    yield (
+                        f"{what}, {concurrency} at once: CPU",
+                        f"{ours:.2f} ms",
+                        f"bare openai client {bare:.2f} ms; {share:.0%} of concurrency / latency",
+                    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield "peak memory of this process", f"{peak:.0f} MB", "both clients, 1,000 in flight"
