@@ -37,7 +37,7 @@ STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
     "judge": ((episode, "judge"),),
     "write": (
         (Run, "add_plan"), (Run, "add_episode"), (Run, "close"), (job, "run_report"),
-        (job, "register"), (job, "ingest"),
+        (job, "ingest"),
     ),
 }  # fmt: skip
 """Stage -> the functions in which it happens. What one does inside another counts for itself."""

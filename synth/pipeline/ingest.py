@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,22 @@ import duckdb
 import orjson
 
 from synth.core.canonical import canonical
+from synth.core.protocols import World
 from synth.core.store import Workspace, insert, now
 from synth.core.types import Agent, Fault, Task
+from synth.pipeline.worlds import register_in
 from synth.run import Episode, Planned, Run
 
 _OF_A_RUN = ("runs", "run_tools", "plans", "episodes", "steps", "verdicts")
 
 
-def ingest(workspace: Workspace, done: Run) -> None:
+def ingest(workspace: Workspace, done: Run, worlds: Mapping[str, World]) -> None:
     """Replace what the registry knows of a run by what is in its files.
 
     Args:
         workspace: has the registry.
         done: the run, as its files were read and written by this process; it may be closed.
+        worlds: of the run; applications among them are entered where they are new or changed.
 
     Raises:
         StoreLocked: the registry stayed open elsewhere; the run's files are complete, and the
@@ -34,12 +37,13 @@ def ingest(workspace: Workspace, done: Run) -> None:
     played = done.episodes.values()
     episodes = [e for e in played if e.trajectory.fault is not Fault.INFRASTRUCTURE]
     with workspace.write() as con:
+        register_in(con, worlds)
         for table in _OF_A_RUN:
             con.execute(f"DELETE FROM {table} WHERE run = ?", [run])
         insert(con, "runs", [_run_row(done)])
         insert(con, "run_tools", _tool_rows(run, folder))
         insert(con, "plans", (_plan_row(run, planned) for planned in plan))
-        _agents(con, list(done.agents.values()))
+        _agents(con, {agent.key: agent for agent in done.agents.values()})
         _tasks(con, {planned.task.key: planned.task for planned in plan})
         insert(con, "episodes", (_episode_row(run, episode) for episode in episodes))
         insert(con, "steps", (row for episode in episodes for row in _step_rows(run, episode)))
@@ -76,10 +80,20 @@ def _plan_row(run: str, planned: Planned) -> dict[str, Any]:
     }
 
 
-def _agents(con: duckdb.DuckDBPyConnection, agents: list[Agent]) -> None:
+def _unknown(
+    con: duckdb.DuckDBPyConnection, table: str, key: str, found: Iterable[str]
+) -> set[str]:
+    """Return which keys a table lacks. What is named by its content is entered once."""
+    keys = set(found)
+    query = f"SELECT {key} FROM {table} WHERE {key} IN (SELECT unnest($1))"
+    return keys - {row[0] for row in con.execute(query, [list(keys)]).fetchall()}
+
+
+def _agents(con: duckdb.DuckDBPyConnection, agents: Mapping[str, Agent]) -> None:
     toolsets: dict[str, dict[str, Any]] = {}
     rows, links = [], []
-    for agent in agents:
+    unknown = _unknown(con, "agents", "agent", agents)
+    for agent in (agent for key, agent in agents.items() if key in unknown):
         names = orjson.dumps(agent.tools).decode()
         toolset = f"{agent.application}/{canonical(sorted(agent.tools))}"
         toolsets[toolset] = {
@@ -102,14 +116,16 @@ def _agents(con: duckdb.DuckDBPyConnection, agents: list[Agent]) -> None:
             for position, name in enumerate(agent.tools)
         ]
     insert(con, "toolsets", toolsets.values(), conflict="nothing")
-    insert(con, "agents", rows, conflict="nothing")
-    insert(con, "agent_tools", links, conflict="nothing")
+    insert(con, "agents", rows)
+    insert(con, "agent_tools", links)
 
 
-def _tasks(con: duckdb.DuckDBPyConnection, tasks: dict[str, Task]) -> None:
-    insert(con, "tasks", (_task_row(k, task) for k, task in tasks.items()), conflict="nothing")
-    criteria = (
-        {
+def _tasks(con: duckdb.DuckDBPyConnection, found: Mapping[str, Task]) -> None:
+    unknown = _unknown(con, "tasks", "task", found)
+    tasks = {key: task for key, task in found.items() if key in unknown}
+    insert(con, "tasks", (_task_row(key, task) for key, task in tasks.items()))
+    criteria = {
+        (key, criterion.id): {
             "task": key,
             "criterion": criterion.id,
             "level": criterion.level,
@@ -119,8 +135,8 @@ def _tasks(con: duckdb.DuckDBPyConnection, tasks: dict[str, Task]) -> None:
         }
         for key, task in tasks.items()
         for criterion in task.rubric.criteria()
-    )
-    insert(con, "criteria", criteria, conflict="nothing")
+    }
+    insert(con, "criteria", criteria.values())
 
 
 def _task_row(key: str, task: Task) -> dict[str, Any]:
@@ -185,5 +201,7 @@ def _verdict_row(run: str, episode: Episode) -> dict[str, Any]:
         "passed": verdict.passed,
         "reason": verdict.reason,
         "fault": str(verdict.fault) if verdict.fault else None,
-        "results": canonical([result.model_dump(mode="json") for result in verdict.results]),
+        "results": canonical(
+            [{"id": r.id, "passed": r.passed, "evidence": r.evidence} for r in verdict.results]
+        ),
     }

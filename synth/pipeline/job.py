@@ -27,7 +27,7 @@ from synth.pipeline.generate import (
     reference_player,
 )
 from synth.pipeline.ingest import ingest
-from synth.pipeline.worlds import open_worlds, register
+from synth.pipeline.worlds import open_worlds
 from synth.players import ModelAgent
 from synth.reference import ErrorRates
 from synth.report import run_report
@@ -77,9 +77,7 @@ async def generate(
             report = run_report(run, generation.used, worlds)
             report["gave_up"] = generation.gave_up
             run.write_report(report)
-        store = Workspace(workspace)
-        register(store, worlds)
-        ingest(store, run)
+        ingest(Workspace(workspace), run, worlds)
     finally:
         for model in models:
             await model.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import duckdb
 import orjson
 
 from simulators.live.files import FileWorld
@@ -96,14 +97,23 @@ def _installed(argv: list[str], store: Workspace) -> tuple[Path, ...]:
 
 def register(workspace: Workspace, worlds: Mapping[str, World]) -> None:
     """Enter the applications among `worlds` in the registry, where they are new or changed."""
-    found = [world for world in worlds.values() if isinstance(world, SqlWorld)]
     with workspace.read() as con:
-        known = dict(con.execute("SELECT application, key FROM applications").fetchall())
-    changed = [world for world in found if known.get(world.name) != world.engine.application.key]
+        changed = _changed(con, worlds)
     if changed:
         with workspace.write() as con:
-            for world in changed:
-                register_application(con, world.engine.application, world.edges())
+            register_in(con, worlds)
+
+
+def register_in(con: duckdb.DuckDBPyConnection, worlds: Mapping[str, World]) -> None:
+    """Do what `register` does, in a transaction that is open."""
+    for world in _changed(con, worlds):
+        register_application(con, world.engine.application, world.edges())
+
+
+def _changed(con: duckdb.DuckDBPyConnection, worlds: Mapping[str, World]) -> list[SqlWorld]:
+    known = dict(con.execute("SELECT application, key FROM applications").fetchall())
+    found = [world for world in worlds.values() if isinstance(world, SqlWorld)]
+    return [world for world in found if known.get(world.name) != world.engine.application.key]
 
 
 def register_missing(workspace: Workspace) -> None:
