@@ -1,5 +1,6 @@
 """Plain sockets for the tests of the mock endpoint: what a client really gets, byte by byte."""
 
+import asyncio
 import json
 import socket
 import time
@@ -41,6 +42,24 @@ class Wire:
             except ConnectionResetError:
                 return raw, "reset", times
         return raw, "enough", times
+
+    def post(self, body, **headers):
+        """Return a request as it is sent; `_` in the name of a header is `-`."""
+        data = orjson.dumps(body)
+        lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+        head = f"POST /v1/chat/completions HTTP/1.1\r\n{lines}content-length: {len(data)}\r\n\r\n"
+        return head.encode() + data
+
+    async def once(self, mock, request):
+        """Send one request on a connection of its own; return all bytes of the answer."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", mock.port)
+        try:
+            writer.write(request.replace(b"HTTP/1.1\r\n", b"HTTP/1.1\r\nconnection: close\r\n", 1))
+            return await reader.read()
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
 
     def split(self, raw):
         """Return status, headers and the body, as a list of its chunks if it has them."""
