@@ -13,6 +13,11 @@ from synth.core.types import Scalar, Trajectory
 from synth.judge.values import at_token
 
 _WORDS = re.compile(r"[^\W_]{3,}")
+_COST = frozenset({
+    "amoun", "balan", "charg", "cost", "costs", "debt", "due", "fee", "fees", "open", "outst",
+    "owe", "owed", "owing", "paid", "pay", "payab", "price", "sum", "total",
+})  # fmt: skip
+"""Beginnings of words that people use for one another when they speak of a sum of money."""
 _TELLING = 3
 """Characters of a run that hardly occurs by chance."""
 _RUNS = re.compile(r"[^\W\d_]+|\d+")
@@ -113,13 +118,17 @@ class Evidence:
                     continue
         return found
 
-    def named(self, value: Scalar, label: str, index: int) -> bool:
+    def named(self, value: Scalar, label: str, index: int, *, amount: bool = False) -> bool:
         """Return whether a result before `index` has the value under a key that fits the label.
 
         For values so common that they occur by chance: a 0, a yes, a size M. A key fits that
         shares the beginning of a word: `overdraft_limit` and "overdraft limit of the account".
+        The words for what something costs are one where it is an `amount` of money: `balance` and
+        "what I owe".
         """
         words = {word[:5] for word in _WORDS.findall(label.lower())}
+        if amount and words & _COST:
+            words |= _COST
         flag = isinstance(value, bool)
         for at, result in self.results:
             for key, found in _scalars("", result):

@@ -115,7 +115,8 @@ class Telling:
         """Return whether something read before message `index` holds the value."""
         value = output.value
         if _is_common(output) and self._evidence.results:
-            return self._evidence.named(value, output.label, index)
+            amount = output.type == "money"
+            return self._evidence.named(value, output.label, index, amount=amount)
         if any(self._evidence.holds(form, index, prompt=False) for form in _forms(output)):
             return True
         if kind_of(output) == "text":

@@ -90,6 +90,8 @@ def _known(name: str, value: str | int, evidence: Evidence, index: int) -> bool:
     text = str(value)
     if evidence.holds(text, index):
         return True
+    if _CODE.fullmatch(text) and evidence.holds(f"/{text}", index):
+        return True  # the last part of a path that was read
     if "/" in text:
         parts = [part for part in text.split("/") if _CODE.fullmatch(part)]
         return all(evidence.holds(p, index) or evidence.composed(p, index) for p in parts)

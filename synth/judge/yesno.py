@@ -18,6 +18,8 @@ _DENIED = re.compile(
 )
 _DOUBT = re.compile(r"\b(?:if|whether|maybe|perhaps|might|may|could)\b", re.I)
 _LINE = re.compile(r"[^.!?;\n]+[.!?;]?")
+_OWN = 4
+"""Words of a line from which on it is no coincidence that the user said it before."""
 _PLAIN = frozenset({
     "the", "a", "an", "of", "your", "my", "is", "are", "and", "or", "for", "to", "in", "on", "at",
     "with", "this", "that", "it", "whether",
@@ -26,18 +28,26 @@ _PLAIN = frozenset({
 
 def _polarities(output: OutputValue, evidence: Evidence) -> set[bool]:
     words = [w[:6] for w in _TOKEN.findall(output.label.casefold()) if w not in _PLAIN]
+    asked = [_plain(text) for text in evidence.user]
     found = set()
     for _, text in evidence.told:
         for match in _LINE.finditer(text):
             line = match[0].strip()
             about = [w for w in _TOKEN.findall(line.casefold()) if w[:6] in words]
-            if line.endswith("?") or (_DOUBT.search(line) and ":" not in line):
+            # "Whether it is paid: yes" answers; "Hello: tell me whether it is paid" does not.
+            if line.endswith("?") or _DOUBT.search(line.rpartition(":")[2]):
                 continue
+            if len(line.split()) >= _OWN and any(_plain(line) in text for text in asked):
+                continue  # the question said back
             if _YES.search(line) or _NO.search(line):
                 found.add(not _NO.search(line))
             elif about and len({w[:6] for w in about}) * 2 >= len(set(words)):
                 found.add(not _DENIED.search(line))
     return found
+
+
+def _plain(text: str) -> str:
+    return " ".join(_TOKEN.findall(text.casefold()))
 
 
 def yes_or_no(output: OutputValue, evidence: Evidence) -> str | None:

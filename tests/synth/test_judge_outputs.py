@@ -165,6 +165,30 @@ def test_small_values_have_to_be_read_under_their_own_name():
     assert problem("Insured: yes.", INSURED, result={"smoker": True}) is not None
 
 
+def test_nothing_to_pay_is_told_whatever_results_call_it():
+    free = OutputValue(label="amount I owe", type="money", value=0, currency="EUR")
+    assert problem("You owe 0.00 EUR.", free, result={"balance": 0}) is None
+    assert problem("You owe 0.00 EUR.", free, result={"points": 0}) is not None
+    assert problem("You owe 0.00 EUR.", free, result={"balance": 100}) is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("Hello: I want to know whether my loan is insured.", False),
+        ("I need the insured state of my loan.", False),
+        ("My loan: is insured, I want to know.", True),
+        ("Whether it is insured: yes.", True),
+        ("Yes, it is insured.", True),
+        ("Your loan is insured.", True),
+    ],
+)
+def test_a_question_said_back_is_no_yes(answer, right):
+    asked = "Hello: I want to know whether my loan is insured. I need the insured state of my loan."
+    told = problem(answer, INSURED, user=asked, result={"insured": True})
+    assert (told is None) is right
+
+
 def test_a_value_is_not_put_together_from_figures_that_occur_by_chance():
     room = OutputValue(label="room", type="text", value="0.12")
     assert problem("The room is 0.12.", room, result={"id": "M12", "overdue": 0}) is not None

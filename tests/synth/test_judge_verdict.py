@@ -214,12 +214,14 @@ def test_what_has_to_be_known_is_told_from_name_and_shape(parameters, arguments,
         ("iPhone15", "query", True), ("iPhone16", "query", False),
         ("docs/report_2026.txt", "path", True), ("docs/report_2027.txt", "path", False),
         ("ann@example.org", "email", True), ("n@example.org", "email", False),
-        ("Zoë-7", "ref_id", True),
+        ("Zoë-7", "ref_id", True), ("plan_7.md", "file_id", True), ("lan_7.md", "file_id", False),
+        ("12", "room_id", False),
     ],
 )  # fmt: skip
 def test_known_is_what_the_user_or_a_result_said_as_a_whole(world, value, name, known):
     trajectory = world.script("Hm.", user=("bye.",))
     user = 'I am ann@example.org, with an iPhone 15 and B11. See "report_2026.txt" of Zo\\u00eb-7.'
+    user += " Then a/plan_7.md and 3/12."
     trajectory = changed(trajectory, 1, content=user.replace("\\u00eb", "ë"))
     call = ToolCall(id="1", name="t", arguments=json.dumps({name: value}))
     messages = (*trajectory.messages[:2], Message(role="assistant", tool_calls=(call,)))
