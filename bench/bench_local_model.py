@@ -23,7 +23,7 @@ from simulators.users.model import ModelUser
 from simulators.users.scripted import ScriptedUser
 from synth.core.config import Limits, load_config
 from synth.core.llm.local import LocalModel, calibrate, open_local
-from synth.core.protocols import ChatRequest, Sampler
+from synth.core.protocols import LLM, ChatRequest, Reply, Sampler
 from synth.core.seeds import rng
 from synth.core.types import Trajectory, Verdict
 from synth.episode import play_and_judge
@@ -38,6 +38,23 @@ COMPUTING_S = 600.0
 LIMITS = Limits(turns=16, calls=16, seconds=None)
 AGENT = Sampler(temperature=0.0, max_tokens=400)
 USER = Sampler(temperature=0.4, max_tokens=120)
+
+
+class Shown:
+    """The model, with every reply printed as it comes."""
+
+    def __init__(self, model: LocalModel) -> None:
+        self.name, self._model = model.name, model
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """Return the model's reply."""
+        cpu = time.process_time()
+        reply = await self._model.complete(request)
+        said = [f"{call.name}({call.arguments})" for call in reply.message.tool_calls]
+        used = f"{reply.usage.prompt_tokens} ({reply.usage.cached_tokens} known)"
+        print(f"    {used} + {reply.usage.completion_tokens} tokens, ", end="")
+        print(f"{time.process_time() - cpu:.1f} s:", reply.message.content or said, flush=True)
+        return reply
 
 
 class Tally:
@@ -83,7 +100,7 @@ class Tally:
 
 
 async def play_role(
-    role: str, model: LocalModel, composer: Composer, episodes: int, *, show: bool
+    role: str, model: LLM, composer: Composer, episodes: int, *, show: bool
 ) -> dict[str, Any]:
     """Play the first episodes of the plan with the model in one role."""
     tally = Tally(role)
@@ -165,12 +182,13 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for role in options.roles.split(","):
         model = open_local(f"local:{options.model}", role=role, timeout_s=COMPUTING_S)
+        seen = Shown(model) if options.show else model
         figures["model"] = model.name.partition("/")[0] + f" ({model.weak or 'not weak'})"
         if role == "judge":
             figures[role] = await judge_role(model, composer, max(4, options.episodes))
         else:
             figures[role] = await play_role(
-                role, model, composer, options.episodes, show=options.show
+                role, seen, composer, options.episodes, show=options.show
             )
         await model.close()
     await composer.close()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simulators.users.model import STOP
 from synth.core.errors import BadInput, ModelFailed
-from synth.core.llm.local import calibrate, probability_of_yes, weak_players, weakness
+from synth.core.llm.local import calibrate, probability_of_yes, weak_note, weak_players, weakness
 from synth.core.llm.local.agent import agent_turns, answer_schema, read_answer, respond_name
 from synth.core.llm.local.script import read_line, script_prompt
 from synth.core.llm.scripted import ScriptedLLM
@@ -266,3 +266,12 @@ def test_a_weak_player_is_known_by_its_name_in_the_row():
         "judge": "model:openai:large (temperature=0)",
     }
     assert weak_players(players) == {"agent": "weak: 135M parameters"}
+
+
+def test_a_card_tells_which_roles_weak_models_played_and_how_often():
+    weak = {"agent": "model:local:m/tools@1 (weak: 135M parameters)", "user": "scripted/1"}
+    strong = {"agent": "reference/1", "user": "scripted/1"}
+    assert weak_note([strong]) == ""
+    assert weak_note([weak, strong, weak]) == (
+        "Weak models played in these 3 rows: agent of 2 (weak: 135M parameters)."
+    )

@@ -5,7 +5,7 @@
 """
 
 from synth.core.llm.local.judge import Calibration, calibrate, probability_of_yes
-from synth.core.llm.local.label import weak_players, weakness
+from synth.core.llm.local.label import weak_note, weak_players, weakness
 from synth.core.llm.local.model import PREFIX, LocalModel, Style, open_local
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "calibrate",
     "open_local",
     "probability_of_yes",
+    "weak_note",
     "weak_players",
     "weakness",
 ]

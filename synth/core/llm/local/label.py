@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 WEAK_BELOW = 1_000_000_000
 """Parameters. Of the models measured, one of 0.5 billion chose the right call in 17 of 18 cases but
@@ -24,3 +25,20 @@ def weak_players(players: Mapping[str, str]) -> dict[str, str]:
     """
     marks = {role: _MARK.search(who) for role, who in players.items()}
     return {role: mark[1] for role, mark in marks.items() if mark}
+
+
+def weak_note(players: Iterable[Mapping[str, str]]) -> str:
+    """Return the sentence about weak models for a dataset card; empty where none played.
+
+    Args:
+        players: of each row, role -> who played it.
+    """
+    rows = 0
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in players:
+        rows += 1
+        counts.update(weak_players(row).items())
+    if not counts:
+        return ""
+    parts = [f"{role} of {n} ({why})" for (role, why), n in sorted(counts.items())]
+    return f"Weak models played in these {rows} rows: {', '.join(parts)}."
