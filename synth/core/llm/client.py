@@ -236,8 +236,9 @@ class OpenAIModel:
         whole = parse_stream(data, self.name) if stream else load_json(data, self.name)
         reply = read_reply(whole, self.name, tools=call.tools, must_finish=must_finish)
         ticket.status, ticket.usage = 200, reply.usage
-        marked = data.startswith(BOM)
-        return replace(reply, repairs=("bom", *reply.repairs)) if marked else reply
+        odd = ("bom",) * data.startswith(BOM)
+        odd += ("not_streamed",) * (stream and b"data:" not in data)
+        return replace(reply, repairs=(*odd, *reply.repairs)) if odd else reply
 
     def _check_pause(self, call: _Call) -> None:
         """Give up at once where the endpoint wants no request before the call's time is over."""

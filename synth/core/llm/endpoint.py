@@ -119,7 +119,7 @@ class Endpoint:
         client = self.open()
         try:
             response = await client.post(
-                "/chat/completions",
+                f"{client.base_url}chat/completions",  # a path would be parsed twice
                 cast_to=httpx2.Response,
                 content=body,
                 options={"headers": {"Content-Type": "application/json", **headers}},
