@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from simulators.sql.declared import lint_declared
 from simulators.sql.engine import Engine
 from simulators.sql.finding import Finding
+from simulators.sql.patience import PatientEngine
 from simulators.sql.played import Figures, lint_played
 from simulators.sql.stage import Stage
 from simulators.sql.world import policy_text
@@ -63,13 +64,15 @@ def lint(engine: Engine, *, seeds: Sequence[int] = SEEDS, draws: int = DRAWS) ->
     name = engine.application.application
     findings = list(lint_declared(engine))
     figures: dict[str, Figures] = {}
+    patient = PatientEngine(engine)
     try:
         policy_text(engine)
-        stage = Stage(engine)
+        stage = Stage(patient)
         for finding in lint_played(stage, seeds=seeds, draws=draws, figures=figures):
             findings.append(finding)
     except ToolloomError as error:
         findings.append(Finding.of(error))
+    findings += [Finding.of(error) for error in patient.endless.values()]
     return LintReport(name, tuple(dict.fromkeys(findings)), figures)
 
 

@@ -2,13 +2,18 @@
 
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from simulators.sql.engine import Engine
 from simulators.sql.lint import check, lint, state_key
 from simulators.sql.played import Figures
+from simulators.sql.yaml12 import read_yaml
 from synth.core.application import Application
+
+BOOKS = Path(__file__).parent / "data" / "library.yaml"
 
 
 @pytest.fixture(name="report", scope="module")
@@ -261,3 +266,32 @@ def test_a_seeded_state_has_one_key_in_every_process(workshop):
     bank = Engine(load_application("bank"))
     assert run.stdout.strip() == state_key(bank, 4)
     assert state_key(bank, 4) != state_key(bank, 5)
+
+
+ENDLESS = """SELECT 1 WHERE 0 < (
+  WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c)"""
+
+
+def endless(step):
+    """Return the library with an endless query in a tool that most goals look something up with."""
+    document = read_yaml(BOOKS.read_text(encoding="utf-8"))
+    document["tools"]["search_books"]["steps"].insert(0, step)
+    return Application.model_validate(document)
+
+
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        ({"require": ENDLESS, "error": "never", "message": "never"}, "steps[0].require"),
+        ({"let": {"slow": ENDLESS}}, "steps[0].let.slow"),
+    ],
+)
+def test_a_query_without_an_end_stops_the_lint_within_seconds_and_is_named(step, path):
+    begun = time.process_time()
+    report = lint(Engine(endless(step)))
+    assert time.process_time() - begun < 5
+    (found,) = [f for f in report.errors if "takes too long" in f.what]
+    assert found.where == f"library: tools.search_books.{path}"
+    assert "SELECT 1 WHERE 0 < ( WITH RECURSIVE c(n) AS" in found.what
+    assert "\n" not in str(found)
+    assert "end every recursion" in found.remedy
