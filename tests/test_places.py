@@ -1,18 +1,23 @@
 """Files and folders that cannot be used: one line, what to do, nothing half-written."""
 
+import asyncio
 import ctypes
 import os
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from synth.app._endpoints import check_endpoints
+from synth.core.config import load_config
 from synth.core.errors import BadInput, BadPlace, DiskFull
 from synth.core.inputs import read_input, read_text_input
 
+ROOT = str(Path(__file__).parent.parent)
 CLINIC = ("--set", "generate.applications=['clinic']", "--set", "generate.agents=2")
 LIBC = ctypes.CDLL(None)
 DROP, OVERRIDE, SEARCH = 24, 1, 2
@@ -27,16 +32,15 @@ def _as_anybody():
         LIBC.prctl(DROP, capability, 0, 0, 0)
 
 
-def toolloom(*arguments, prefix=(), before=_as_anybody, cwd=None):
+def toolloom(*arguments, prefix=(), before=_as_anybody, environment=None):
     return subprocess.run(
         [*prefix, sys.executable, "-m", "synth", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
-        cwd=cwd,
         preexec_fn=before,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": ROOT, **(environment or {})},
     )
 
 
@@ -238,3 +242,37 @@ def test_a_nul_in_a_path_is_named():
 def test_a_limit_is_no_bad_input_and_a_file_in_the_way_is():
     assert issubclass(BadPlace, BadInput)
     assert (BadPlace.exit_code, DiskFull.exit_code) == (2, 1)
+
+
+# --- an endpoint that is not there -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("http://127.0.0.1:1/v1", "the connection is refused"),
+        ("http://nowhere.invalid/v1", "no machine has that name"),
+        ("https://127.0.0.1:99999/v1", "no machine has that name"),
+    ],
+)
+def test_an_endpoint_that_is_not_there_is_named_before_anything_is_played(tmp_path, address, why):
+    model = f"models.agent={{model='m', base_url='{address}', timeout_s=600}}"
+    line = ("--workspace", tmp_path / "w", "generate", "--accept", 3, "--set", model)
+    said = one_line(toolloom(*line, environment={"http_proxy": "", "https_proxy": ""}), code=1)
+    assert f"models.agent: nobody answers at {address}: {why} (start the endpoint" in said
+    assert not (tmp_path / "w").exists()
+
+
+def test_an_endpoint_that_is_there_or_slow_or_behind_a_proxy_is_no_error(monkeypatch):
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+    def check(address):
+        at = f"models.judge={{model='m', base_url='{address}'}}"
+        asyncio.run(check_endpoints(load_config(None, [at])))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check(f"http://127.0.0.1:{server.getsockname()[1]}/v1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    check("http://127.0.0.1:1/v1")

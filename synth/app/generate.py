@@ -12,6 +12,7 @@ import argparse
 import asyncio
 from typing import Any
 
+from synth.app._endpoints import check_endpoints
 from synth.app._options import add_config, add_run, positive, read_config, run_folder
 from synth.app._show import bar, show
 from synth.core.errors import TargetMissed
@@ -42,6 +43,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     folder = run_folder(arguments, must_exist=False)
     goal = Goal(accept=arguments.accept, episodes=arguments.episodes)
     wanted = goal.accept or goal.episodes or 0
+    if not (folder / "report.json").exists():  # a run that is complete needs nobody
+        asyncio.run(check_endpoints(config))
     with bar("generate") as shown:
 
         def on_progress(progress: Progress) -> None:

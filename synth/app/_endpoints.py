@@ -1,0 +1,51 @@
+"""Asks whether anybody listens where models are said to be, before anything is played with them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment
+
+from synth.core.config import Config, ModelConfig
+from synth.core.errors import ModelFailed
+
+PATIENCE_S = 3.0
+"""A name server that is asked in vain and an address that swallows packets take this long."""
+
+
+async def check_endpoints(config: Config) -> None:
+    """Connect once to every address that a role is given.
+
+    A slow one is no error here, and behind a proxy nothing can be said.
+
+    Raises:
+        ModelFailed: nobody listens there, or the name means no machine.
+    """
+    roles = {role: getattr(config.models, role) for role in type(config.models).model_fields}
+    asked: dict[str, str] = {}
+    for role, model in roles.items():
+        if isinstance(model, ModelConfig) and model.base_url is not None:
+            asked.setdefault(model.base_url, role)
+    if not getproxies_environment():
+        await asyncio.gather(*(_connect(address, role) for address, role in asked.items()))
+
+
+async def _connect(address: str, role: str) -> None:
+    where = urlsplit(address)
+    try:
+        port = where.port or (443 if where.scheme == "https" else 80)
+        async with asyncio.timeout(PATIENCE_S):
+            _, writer = await asyncio.open_connection(where.hostname, port)
+        writer.close()
+    except TimeoutError:
+        return
+    except (OSError, ValueError) as error:
+        unknown = isinstance(error, (socket.gaierror, ValueError))
+        why = "no machine has that name" if unknown else "the connection is refused"
+        raise ModelFailed(
+            f"nobody answers at {address}: {why}",
+            where=f"models.{role}",
+            remedy="start the endpoint, or correct base_url",
+            outcome="unreachable",
+        ) from error
