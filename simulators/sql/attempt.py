@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from simulators.sql.asking import Asked, Asking
 from simulators.sql.facts import Mind
-from simulators.sql.fitting import Condition, Fit
-from simulators.sql.goals import Binding, Drawer, Query, bindings, forbidden
+from simulators.sql.fitting import Fit
+from simulators.sql.goals import Binding, Drawer, bindings
 from simulators.sql.solve import Solver
 from simulators.sql.stage import Stage
 from simulators.sql.words import Words
@@ -167,24 +167,16 @@ class Attempt:
         """
         conditions = self.stage.conditions
         wanted = conditions.allowed if allowed else conditions.required
-        return self._fit(tool, wanted[tool], self.stage.query if live else self.scene.select)
+        return Fit(wanted[tool], self.user, self.stage.query if live else self.scene.select)
 
     def breaking(self, rule: PolicyRule) -> Fit:
         """Return what a call must fit that this rule forbids and that nothing else prevents."""
         conditions = self.stage.conditions.breaking(rule.tool, rule.name)
-        return self._fit(rule.tool, conditions, self.scene.select)
-
-    def _fit(self, tool: str, conditions: tuple[Condition, ...], query: Query) -> Fit:
-        return Fit(conditions, self.application.tools[tool].parameters, self.user, query)
+        return Fit(conditions, self.user, self.scene.select)
 
     def bindings(self, tool: str, arguments: Mapping[str, Any]) -> list[Binding]:
         """Return every plain value of a call with its parameter."""
         return list(bindings(self.application.tools[tool].parameters, arguments))
-
-    def forbids(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the policy forbids a call on the seeded state."""
-        query = self.scene.select
-        return forbidden(self.application, tool, arguments, self.user, query=query) is not None
 
     def ask(self, tool: str, arguments: Mapping[str, Any], asking: Asking | None = None) -> Asked:
         """Put a write into the user's words."""
@@ -199,6 +191,14 @@ class Attempt:
         """
         if self.stage.forbidden(tool, arguments, self.user) is not None:
             raise NotSuitable("forbidden")
+        return self.call(tool, arguments)
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run a call on the current state that was drawn to be allowed.
+
+        Raises:
+            NotSuitable: it fails (`tool_error`).
+        """
         result = self.stage.call(tool, arguments)
         if not result.ok:
             raise NotSuitable("tool_error")
@@ -233,6 +233,8 @@ class Attempt:
         opening = self._opening(said, implied, withheld)
         background = self._background(plot.asked, said)
         told = {(fact.label, fact.spoken) for fact in (*opening, *plot.withheld)}
+        lookups = self._lookups(solver)
+        first = 1 + max((call.group for call in lookups), default=-1)
         return Blueprint(
             kind=plot.kind,
             world=self.application.application,
@@ -242,26 +244,27 @@ class Attempt:
             opening=tuple(opening),
             withheld=plot.withheld,
             background=_distinct(background.values(), told),
-            solution=self._calls(solver, plot.moves),
+            solution=(*lookups, *self._moves(first, plot.moves)),
             diffs=plot.diffs,
             outputs=plot.outputs,
             rule=plot.rule,
-            decoys={name: self._calls(solver, moves) for name, moves in plot.decoys.items()},
+            decoys={
+                name: (*lookups, *self._moves(first, moves)) for name, moves in plot.decoys.items()
+            },
         )
 
-    def _calls(self, solver: Solver, moves: Iterable[Sequence[Move]]) -> tuple[PlannedCall, ...]:
-        lookups = sorted(solver.plan.calls, key=lambda call: call.group)
-        first = 1 + max((call.group for call in lookups), default=-1)
+    def _lookups(self, solver: Solver) -> tuple[PlannedCall, ...]:
         return tuple(
             PlannedCall(
                 tool=call.tool, arguments=call.arguments, group=call.group, effect=Effect.READ
             )
-            for call in lookups
-        ) + tuple(
-            self.stage.planned(tool, arguments, first + index)
-            for index, group in enumerate(moves)
-            for tool, arguments in group
+            for call in sorted(solver.plan.calls, key=lambda call: call.group)
         )
+
+    def _moves(self, first: int, moves: Iterable[Sequence[Move]]) -> Iterator[PlannedCall]:
+        for number, group in enumerate(moves, first):
+            for tool, arguments in group:
+                yield self.stage.planned(tool, arguments, number)
 
     def _opening(
         self, said: Mapping[str, Fact], implied: set[str], withheld: set[str]

@@ -28,6 +28,9 @@ MOST_REMEMBERED = 20_000
 """Rows, lists and look-ups that one seeded state remembers."""
 
 
+_NONE: Mapping[str, Scalar] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A fact and the column it is the value of."""
@@ -50,12 +53,14 @@ class Scene:
         self._environment = environment
         self._rows: dict[tuple[str, str, Scalar], dict[str, Scalar] | None] = {}
         self._lists: dict[tuple[str, tuple[Scalar, ...]], list[dict[str, Scalar]]] = {}
+        self._columns: dict[tuple[str, tuple[Scalar, ...]], list[Scalar]] = {}
         self._reads: dict[tuple[str, bytes], Any] = {}
 
     @property
     def full(self) -> bool:
         """Whether so much is remembered that it is cheaper to start over."""
-        return len(self._reads) + len(self._lists) + len(self._rows) > MOST_REMEMBERED
+        selected = len(self._lists) + len(self._columns) + len(self._rows)
+        return len(self._reads) + selected > MOST_REMEMBERED
 
     def _still(self) -> SqlEnvironment:
         if self._environment.seed != self.seed:
@@ -74,13 +79,19 @@ class Scene:
     def select(self, sql: str, parameters: Mapping[str, Scalar]) -> list[dict[str, Scalar]]:
         """Return the rows of a SELECT; the list is shared and must not be changed."""
         key = (sql, tuple(parameters.values()))
-        if key not in self._lists:
-            self._lists[key] = self._still().query(sql, dict(parameters))
-        return self._lists[key]
+        found = self._lists.get(key)
+        if found is None:
+            found = self._lists[key] = self._still().query(sql, parameters)
+        return found
 
-    def column(self, sql: str) -> list[Scalar]:
-        """Return the only column of a SELECT."""
-        return [value for row in self.select(sql, {}) for value in row.values()]
+    def column(self, sql: str, parameters: Mapping[str, Scalar] = _NONE) -> list[Scalar]:
+        """Return the first column of a SELECT; the list is shared and must not be changed."""
+        key = (sql, tuple(parameters.values()))
+        found = self._columns.get(key)
+        if found is None:
+            rows = self._still().query(sql, parameters)
+            found = self._columns[key] = [next(iter(row.values())) for row in rows]
+        return found
 
     def read(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """Return the parsed result of a read tool, or None where the call fails."""

@@ -10,20 +10,20 @@ run into are left to the execution, which decides in any case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from simulators.sql.goals import USER, Query, bind, names_in
-from synth.core.application import Application, Parameter
+from synth.core.application import Application
 from synth.core.types import Scalar
 
 _LOOSE = re.compile(r";|--|/\*")
 """What cannot stand inside parentheses, or might hide their end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Condition:
     """A SELECT whose first value must be true, or must not be."""
 
@@ -33,11 +33,32 @@ class Condition:
     wanted: bool
 
 
+Waiting: TypeAlias = Mapping[str, Sequence[tuple[Condition, frozenset[str]]]]
+"""Parameter -> the conditions that name it, each with all parameters that it names."""
+
+
+def waiting(conditions: Iterable[Condition], parameters: Iterable[str]) -> Waiting:
+    """Return which conditions can be asked once a parameter is decided.
+
+    Args:
+        conditions: of one tool.
+        parameters: of the tool; what names none of them is asked with the first.
+    """
+    found: dict[str, list[tuple[Condition, frozenset[str]]]] = {}
+    for condition in conditions:
+        names = frozenset(condition.names) - {USER}
+        for name in names or {next(iter(parameters), "")}:
+            found.setdefault(name, []).append((condition, names))
+    return found
+
+
 @lru_cache(maxsize=5_000)
-def _joined(conditions: tuple[Condition, ...]) -> tuple[str, tuple[str, ...]]:
+def _joined(conditions: tuple[Condition, ...]) -> tuple[str, tuple[str, ...]] | None:
     """Return one statement for several conditions, each its own column, and all their names."""
     if len(conditions) == 1:
         return conditions[0].sql, conditions[0].names
+    if any(_LOOSE.search(condition.sql) for condition in conditions):
+        return None
     columns = ", ".join(f"({condition.sql}) AS c{i}" for i, condition in enumerate(conditions))
     names = dict.fromkeys(name for condition in conditions for name in condition.names)
     return f"SELECT {columns}", tuple(names)
@@ -51,16 +72,17 @@ def hold(conditions: tuple[Condition, ...], values: Mapping[str, Scalar], query:
         values: everything that they name.
         query: answers SELECTs.
     """
-    if len(conditions) > 1 and any(_LOOSE.search(condition.sql) for condition in conditions):
+    joined = _joined(conditions)
+    if joined is None:
         return all(hold((condition,), values, query) for condition in conditions)
-    sql, names = _joined(conditions)
+    sql, names = joined
     rows = query(sql, {name: values[name] for name in names})
     if not rows:
         return not conditions[0].wanted
-    return all(
-        bool(found) is condition.wanted
-        for found, condition in zip(rows[0].values(), conditions, strict=False)
-    )
+    for condition, found in zip(conditions, rows[0].values(), strict=False):
+        if bool(found) is not condition.wanted:
+            return False
+    return True
 
 
 class Conditions:
@@ -72,25 +94,35 @@ class Conditions:
 
     def __init__(self, application: Application) -> None:
         self._known = {name: {*tool.parameters, USER} for name, tool in application.tools.items()}
-        self.required = {name: tuple(self._required(application, name)) for name in self._known}
-        """Tool -> conditions of its success."""
-        self._rules: dict[str, dict[str, str]] = {name: {} for name in self._known}
+        self._required = {name: tuple(self._read(application, name)) for name in self._known}
+        self._rules = {name: dict[str, str]() for name in self._known}
         for rule in application.policy_rules:
             self._rules[rule.tool][rule.name] = rule.when
-        self.allowed = {
-            name: (*self.required[name], *(self._rule(name, sql, wanted=False) for sql in rules))
-            for name, rules in ((n, found.values()) for n, found in self._rules.items())
+        self._parameters = {
+            name: tuple(tool.parameters) for name, tool in application.tools.items()
         }
+        self.required = {n: waiting(c, self._parameters[n]) for n, c in self._required.items()}
+        """Tool -> conditions of its success."""
+        self.allowed = {name: self._with(name, rules) for name, rules in self._rules.items()}
         """Tool -> conditions of its success and of its being allowed."""
+        self._breaking: dict[str, Waiting] = {}
 
-    def breaking(self, tool: str, rule: str) -> tuple[Condition, ...]:
+    def _with(self, tool: str, rules: Mapping[str, str]) -> Waiting:
+        allowing = [self._rule(tool, sql, wanted=False) for sql in rules.values()]
+        return waiting((*self._required[tool], *allowing), self._parameters[tool])
+
+    def breaking(self, tool: str, rule: str) -> Waiting:
         """Return the conditions of a call that succeeds although this rule forbids it."""
-        return (*self.required[tool], self._rule(tool, self._rules[tool][rule], wanted=True))
+        if rule not in self._breaking:
+            broken = self._rule(tool, self._rules[tool][rule], wanted=True)
+            found = waiting((*self._required[tool], broken), self._parameters[tool])
+            self._breaking[rule] = found
+        return self._breaking[rule]
 
     def _rule(self, tool: str, sql: str, *, wanted: bool) -> Condition:
         return Condition(sql, names_in(sql, self._known[tool]), wanted)
 
-    def _required(self, application: Application, tool: str) -> Iterator[Condition]:
+    def _read(self, application: Application, tool: str) -> Iterator[Condition]:
         computed: set[str] = set()
         for step in application.tools[tool].steps:
             computed.update(step.let or ())
@@ -107,34 +139,22 @@ class Fit:
 
     Args:
         conditions: all of them must hold.
-        parameters: of the tool.
         user: key of who speaks.
         query: answers SELECTs on the state in which the call will be made.
     """
 
-    def __init__(
-        self,
-        conditions: tuple[Condition, ...],
-        parameters: Mapping[str, Parameter],
-        user: Scalar,
-        query: Query,
-    ) -> None:
-        self._query = query
+    def __init__(self, conditions: Waiting, user: Scalar, query: Query) -> None:
+        self._waiting, self._query = conditions, query
         self._values: dict[str, Scalar] = {USER: user}
-        self._waiting: dict[str, list[tuple[Condition, set[str]]]] = {}
-        for condition in conditions:
-            names = {name for name in condition.names if name != USER}
-            for name in names or {next(iter(parameters), "")}:
-                self._waiting.setdefault(name, []).append((condition, names))
 
     def decide(self, name: str, value: Any) -> bool:
         """Note an argument (None: left out); return whether all holds that can now be asked."""
         values = self._values
         values[name] = bind(value)
-        waiting = self._waiting.get(name)
-        if waiting is None:
+        found = self._waiting.get(name)
+        if found is None:
             return True
-        conditions = tuple(c for c, names in waiting if all(other in values for other in names))
+        conditions = tuple([c for c, names in found if names <= values.keys()])
         return not conditions or hold(conditions, values, self._query)
 
     def clear(self) -> None:

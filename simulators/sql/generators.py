@@ -216,7 +216,8 @@ class Kinds:
         return first, last, f"{first} {last}"
 
     def _one_of(self, values: Sequence[Any]) -> Rule:
-        if any(isinstance(value, (dict, list)) for value in values[:100]):
+        plain = isinstance(values, range)
+        if not plain and any(isinstance(value, (dict, list)) for value in values[:100]):
             raise ValueError("the choices are plain values")
         chance, count = self.stream.random, len(values)
         domain = (lambda row: values) if count <= _MAX_DOMAIN else None

@@ -289,26 +289,33 @@ class Drawer:
     def _sampled(self, parameter: Parameter) -> Any:
         sql = str(parameter.sample)
         seen = {name: bind(self.values.get(name)) for name in names_in(sql, self.parameters)}
-        rows = self.scene.select(sql, {**seen, USER: self.mind.user} if USER in sql else seen)
-        taken = self._taken.get(self.graph.root(parameter.entity), []) if parameter.entity else []
-        return shaped(parameter, self._choice([v for v in map(first, rows) if v not in taken]))
+        values = self.scene.column(sql, {**seen, USER: self.mind.user} if USER in sql else seen)
+        taken = self._taken.get(self.graph.root(parameter.entity), ()) if parameter.entity else ()
+        return shaped(parameter, self._choice(values, taken))
 
-    def _choice(self, values: Sequence[Any]) -> Any:
-        if self._unfit:
-            values = [value for value in values if value not in self._unfit]
+    def _choice(self, values: Sequence[Any], taken: Sequence[Any] = ()) -> Any:
+        """Draw one of the values that are neither taken nor known not to fit."""
+        unfit = self._unfit
+        if values and (taken or unfit):
+            # Lists may be long and what is left out is little: a second draw is seldom needed.
+            value = values[int(self.rng.random() * len(values))]
+            if value not in taken and value not in unfit:
+                self._choices = len(values)
+                return value
+            values = [value for value in values if value not in taken and value not in unfit]
         self._choices = len(values)
         if not values:
             raise NotSuitable("no_goal")
         return values[int(self.rng.random() * len(values))]
 
     def _entity(self, parameter: Parameter, column: str) -> Any:
-        taken = self._taken.get(self.graph.root(column), [])
+        taken = self._taken.get(self.graph.root(column), ())
         table, name = column.split(".")
         me = self.mind.me
         if me is not None and table == me.table and me.row[name] not in taken:
             return shaped(parameter, self._choice([me.row[name]]))
         values = [row[name] for row in self.candidates(table)]
-        return shaped(parameter, self._choice([v for v in values if v not in taken]))
+        return shaped(parameter, self._choice(values, taken))
 
     def candidates(self, table: str) -> list[dict[str, Scalar]]:
         """Return the rows of `table` that belong to the user and to what was drawn before."""

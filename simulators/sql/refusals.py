@@ -129,7 +129,7 @@ def _without_tool(attempt: Attempt, missing: Sequence[str]) -> Plot:
     tool = attempt.pick(missing)
     arguments = attempt.meet_and_draw(tool)
     attempt.stage.start(attempt.seed)
-    attempt.execute(tool, arguments)
+    attempt.call(tool, arguments)
     if not attempt.stage.diff():
         raise NotSuitable("empty_diff")
     asked: list[Asked] = [attempt.ask(tool, arguments)]

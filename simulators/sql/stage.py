@@ -122,7 +122,7 @@ class Stage:
 
     def query(self, sql: str, parameters: Mapping[str, Scalar]) -> list[dict[str, Scalar]]:
         """Return the rows of a SELECT on the current state."""
-        return self._live.query(sql, dict(parameters))
+        return self._live.query(sql, parameters)
 
     def play(self, seed: int, calls: Iterable[Call]) -> Diff | None:
         """Run calls from a seeded state; None as soon as one fails."""
@@ -164,11 +164,8 @@ class Stage:
 
     def writes(self, tools: Sequence[str]) -> list[str]:
         """Return the tools of a set that change the state, the hand-off left out."""
-        return [
-            tool
-            for tool in tools
-            if self.effects[tool] is not Effect.READ and tool != self.application.handoff
-        ]
+        read, handoff = Effect.READ, self.application.handoff
+        return [tool for tool in tools if self.effects[tool] is not read and tool != handoff]
 
 
 def _english(words: Mapping[str, str]) -> str:

@@ -100,7 +100,7 @@ def _execute(attempt: Attempt, tool: str, arguments: dict[str, Any], before: Dif
 
     Words come last: every other call fails, and that is found out sooner.
     """
-    result = attempt.execute(tool, arguments)
+    result = attempt.call(tool, arguments)
     diff = attempt.stage.diff()
     if not diff or diff == before:
         raise NotSuitable("empty_diff")

@@ -7,7 +7,7 @@ import pytest
 from simulators.sql.attempt import Attempt
 from simulators.sql.blueprint import sample
 from simulators.sql.engine import Engine
-from simulators.sql.fitting import Condition, Conditions, Fit, hold
+from simulators.sql.fitting import Condition, Conditions, Fit, hold, waiting
 from simulators.sql.load import load_application
 from simulators.sql.stage import Stage
 from synth.core.application import Application
@@ -98,7 +98,10 @@ def test_conditions_on_computed_names_and_after_a_write_are_left_to_the_executio
         {"require": "SELECT count(*) < 9 FROM jobs WHERE due = :due", **require},
     ]
     conditions = Conditions(application(workshop_file, steps))
-    assert [c.sql for c in conditions.required["move_job"]] == ["SELECT :job_id <> 'none'"]
+    asked = conditions.required["move_job"]
+    assert {name: [c.sql for c, _ in found] for name, found in asked.items()} == {
+        "job_id": ["SELECT :job_id <> 'none'"]
+    }
 
 
 def test_a_condition_waits_until_all_it_names_is_decided():
@@ -108,7 +111,8 @@ def test_a_condition_waits_until_all_it_names_is_decided():
         asked.append((sql, dict(values)))
         return [{"holds": False}]
 
-    fit = Fit((Condition("SELECT :a < :b", ("a", "b"), True),), {"a": None, "b": None}, "U", query)
+    conditions = waiting([Condition("SELECT :a < :b", ("a", "b"), True)], ["a", "b"])
+    fit = Fit(conditions, "U", query)
     assert fit.decide("b", 1)
     assert not asked
     assert not fit.decide("a", True)
