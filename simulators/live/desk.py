@@ -6,9 +6,7 @@ all folders, or in a folder's list; a line is edited, or the whole file is writt
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
-from typing import Any
 
 from simulators.live.office import Office
 from simulators.live.world import Toolset
@@ -22,7 +20,6 @@ class Desk(Toolset):
 
     office: Office
     root: str
-    rng: random.Random
 
     def at(self, path: str) -> str:
         """Return the full path that a call takes."""
@@ -65,10 +62,3 @@ class Desk(Toolset):
     def move(self, source: str, destination: str) -> PlannedCall:
         """Move or rename a file."""
         return self.call("move_file", source=self.at(source), destination=self.at(destination))
-
-    def two(self, items: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Draw the thing meant and another of the kind, for the decoy."""
-        if len(items) < 2:
-            raise NotSuitable("no_goal")
-        first, second = self.rng.sample(items, 2)
-        return first, second

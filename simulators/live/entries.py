@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from simulators.live.team import Team
-from simulators.live.world import Errand, Recipe, Stages, Toolset
-from synth.core.errors import NotSuitable
+from simulators.live.world import Errand, Recipes, Stages, Toolset, question
 from synth.core.types import Fact, OutputValue, PlannedCall
 
 
@@ -18,7 +16,6 @@ class Memory(Toolset):
     """A team's memory, and the tools at hand to work on it."""
 
     team: Team
-    rng: random.Random
 
     def look(self, name: str) -> PlannedCall:
         """Look an entity up."""
@@ -52,13 +49,6 @@ class Memory(Toolset):
         """Delete a relation."""
         return self.call("delete_relations", relations=[_relation(start, kind, end)])
 
-    def pair(self, items: Sequence[Any]) -> tuple[Any, Any]:
-        """Draw the thing meant and another of the kind."""
-        if len(items) < 2:
-            raise NotSuitable("no_goal")
-        first, second = self.rng.sample(list(items), 2)
-        return first, second
-
 
 def _relation(start: str, kind: str, end: str) -> dict[str, str]:
     return {"from": start, "to": end, "relationType": kind}
@@ -77,7 +67,7 @@ def _noted(memory: Memory, name: str, other: str, text: str) -> tuple[Stages, St
 
 def remember(memory: Memory) -> Errand:
     """Add an observation about somebody."""
-    person, other = memory.pair(memory.team.people)
+    person, other = memory.two(memory.team.people)
     text = memory.rng.choice(memory.team.remarks)
     right, wrong = _noted(memory, person.name, other.name, text)
     label = f"text of the note on {person.name}"
@@ -93,7 +83,7 @@ def remember(memory: Memory) -> Errand:
 
 def forget(memory: Memory) -> Errand:
     """Delete an observation."""
-    person, other = memory.pair(memory.team.people)
+    person, other = memory.two(memory.team.people)
 
     def dropped(which: Any) -> Stages:
         return (memory.look(which.name),), (memory.drop(which.name, which.habit),)
@@ -109,7 +99,7 @@ def forget(memory: Memory) -> Errand:
 
 def join_project(memory: Memory) -> Errand:
     """Record that somebody works on another project too."""
-    person, other = memory.pair(memory.team.people)
+    person, other = memory.two(memory.team.people)
     free = [p.name for p in memory.team.projects if p.name not in (person.project, other.project)]
     project = memory.rng.choice(free)
 
@@ -127,7 +117,7 @@ def join_project(memory: Memory) -> Errand:
 
 def new_company(memory: Memory) -> Errand:
     """Create a company."""
-    company, other = memory.pair(memory.team.unknown_companies)
+    company, other = memory.two(memory.team.unknown_companies)
     contact = memory.rng.choice(memory.team.contacts)
     note = f"contact: {contact}"
     return Errand(
@@ -148,7 +138,7 @@ def new_company(memory: Memory) -> Errand:
 
 def new_extension(memory: Memory) -> Errand:
     """Correct an observation: delete the old one, add the new one."""
-    person, other = memory.pair(memory.team.people)
+    person, other = memory.two(memory.team.people)
     number = memory.rng.randint(5000, 5999)
 
     def corrected(which: Any) -> Stages:
@@ -167,7 +157,7 @@ def new_extension(memory: Memory) -> Errand:
 
 def change_project(memory: Memory) -> Errand:
     """Move somebody from one project to another."""
-    person, other = memory.pair(memory.team.people)
+    person, other = memory.two(memory.team.people)
     free = [p.name for p in memory.team.projects if p.name not in (person.project, other.project)]
     project = memory.rng.choice(free)
 
@@ -189,7 +179,7 @@ def change_project(memory: Memory) -> Errand:
 
 def new_supplier(memory: Memory) -> Errand:
     """Create a company and say which project it supplies."""
-    company, other = memory.pair(memory.team.unknown_companies)
+    company, other = memory.two(memory.team.unknown_companies)
     project = memory.rng.choice(memory.team.projects).name
 
     def made(which: str) -> Stages:
@@ -209,18 +199,12 @@ def new_supplier(memory: Memory) -> Errand:
 
 
 def _asked(memory: Memory, clause: str, name: str, other: str, output: OutputValue) -> Errand:
-    return Errand(
-        about=output.label,
-        clauses=(clause,),
-        stages=((memory.look(name),),),
-        wrong=((memory.look(other),),),
-        outputs=(output,),
-    )
+    return question(clause, ((memory.look(name),),), ((memory.look(other),),), output)
 
 
 def extension(memory: Memory) -> Errand:
     """Ask for a person's extension."""
-    person, other = memory.pair(memory.team.people)
+    person, other = memory.two(memory.team.people)
     clause = f"know which number to dial for {person.name} inside the house"
     output = OutputValue(
         label=f"extension of {person.name}", type="integer", value=person.extension
@@ -230,7 +214,7 @@ def extension(memory: Memory) -> Errand:
 
 def deadline(memory: Memory) -> Errand:
     """Ask for a project's deadline."""
-    project, other = memory.pair(memory.team.projects)
+    project, other = memory.two(memory.team.projects)
     clause = f"know by when the project {project.name} has to be finished"
     day = project.deadline.isoformat()
     output = OutputValue(label=f"deadline of {project.name}", type="date", value=day)
@@ -239,14 +223,15 @@ def deadline(memory: Memory) -> Errand:
 
 def leader(memory: Memory) -> Errand:
     """Ask who leads a project."""
-    project, other = memory.pair(memory.team.projects)
+    project, other = memory.two(memory.team.projects)
     clause = f"know who is in charge of the project {project.name}"
     output = OutputValue(label=f"leader of {project.name}", type="text", value=project.leader)
     return _asked(memory, clause, project.name, other.name, output)
 
 
-WRITES: tuple[Recipe[Memory], ...] = (remember, forget, join_project, new_company)
-CHAINS: tuple[Recipe[Memory], ...] = (new_extension, change_project, new_supplier)
-QUESTIONS: tuple[Recipe[Memory], ...] = (extension, deadline, leader)
-OPEN_FACTS: tuple[Recipe[Memory], ...] = (remember, new_company)
-"""Errands with a fact that can be left out of the request."""
+RECIPES = Recipes(
+    writes=(remember, forget, join_project, new_company),
+    chains=(new_extension, change_project, new_supplier),
+    questions=(extension, deadline, leader),
+    open_facts=(remember, new_company),
+)

@@ -10,20 +10,18 @@ import contextlib
 import functools
 import json
 import os
-import random
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from simulators.live.desk import Desk
 from simulators.live.folder import Tree
 from simulators.live.host import WORK, LiveServer, Probe
 from simulators.live.office import office
-from simulators.live.recipes import CHAINS, OPEN_FACTS, QUESTIONS, WRITES
-from simulators.live.world import LiveWorld, Toolset, edges_between
+from simulators.live.recipes import RECIPES
+from simulators.live.world import LiveWorld, Toolset
 from synth.core.protocols import Edge
-from synth.core.types import Effect, PlannedCall, TaskKind, ToolSpec
+from synth.core.types import Effect, PlannedCall
 
 ROOT = "/data"
 EFFECTS = {
@@ -64,20 +62,21 @@ Always use full paths. Look before you write: files may lie elsewhere than expec
 what was asked for, keep everything else of a file as it is, and never overwrite another file."""
 
 
+def _links() -> Iterator[Edge]:
+    for finder in ("search_files", "directory_tree", "list_directory"):
+        yield Edge(finder, "path", "read_text_file", "path")
+        yield Edge(finder, "path", "read_multiple_files", "paths")
+        yield Edge(finder, "path", "edit_file", "path")
+        yield Edge(finder, "path", "move_file", "source")
+        yield Edge(finder, "path", "get_file_info", "path")
+    yield Edge("read_text_file", "content", "edit_file", "edits")
+
+
+LINKS = tuple(_links())
+
+
 class FileWorld(LiveWorld[Desk]):
-    """The world of one installed file server.
-
-    Args:
-        argv: command of the server, `{work}` standing for the folder it may use (appended where
-            it is missing).
-        specs: its tools, as crawled.
-        readable: folders in which its program is installed.
-        keep: warm processes kept while nobody uses them.
-        allow_weaker: run it on machines that cannot confine it.
-
-    Raises:
-        BadInput: the server lacks tools that the goals are made of.
-    """
+    """The world of one installed file server."""
 
     name = "files"
     category = "file management"
@@ -85,43 +84,27 @@ class FileWorld(LiveWorld[Desk]):
     effects = EFFECTS
     needed = NEEDED
     rules = POLICY
-    recipes = {
-        TaskKind.SINGLE_WRITE: WRITES,
-        TaskKind.CHAINED_WRITES: CHAINS,
-        TaskKind.LOOKUP: QUESTIONS,
-        TaskKind.PARALLEL: (*QUESTIONS, *WRITES),
-        TaskKind.MISSING_FACT: OPEN_FACTS,
-    }
+    recipes = RECIPES
+    links = LINKS
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        specs: Sequence[ToolSpec],
-        *,
-        readable: Sequence[Path] = (),
-        keep: int = 2,
-        allow_weaker: bool = False,
-    ) -> None:
-        probed = any(spec.name == "directory_tree" for spec in specs)
-        server = LiveServer(
+    def serve(self, argv: tuple[str, ...], tools: Set[str]) -> LiveServer:
+        """Return how it is started; `{work}` is its folder, appended where it is missing."""
+        return LiveServer(
             name=self.name,
-            argv=tuple(argv) if any(WORK in part for part in argv) else (*argv, WORK),
+            argv=argv if any(WORK in part for part in argv) else (*argv, WORK),
             alias=ROOT,
             paths=PATHS,
             scrub=_SCRUB,
-            probes=_probes if probed else None,
-            readable=tuple(readable),
-            allow_weaker=allow_weaker,
+            probes=_probes if "directory_tree" in tools else None,
         )
-        super().__init__(server, specs, keep=keep)
 
     def template(self, seed: int) -> Tree:
         """Return the office's folder."""
         return _template(seed)
 
-    def desk(self, seed: int, tools: Toolset, rng: random.Random) -> Desk:
+    def desk(self, seed: int, tools: Toolset) -> Desk:
         """Return the office and the tools to work on it."""
-        return Desk(effects=tools.effects, office=office(seed), root=ROOT, rng=rng)
+        return Desk(effects=tools.effects, office=office(seed), root=ROOT, rng=tools.rng)
 
     def unasked(self, desk: Desk) -> PlannedCall | None:
         """Return a new file or folder that nobody asked for."""
@@ -131,24 +114,10 @@ class FileWorld(LiveWorld[Desk]):
             return desk.folder("notes/unasked")
         return None
 
-    def edges(self) -> tuple[Edge, ...]:
-        """Return which results feed which parameters: found paths, and texts to be edited."""
-        return edges_between(self.tools(), _edges())
-
 
 @functools.lru_cache(maxsize=64)
 def _template(seed: int) -> Tree:
     return office(seed).tree()
-
-
-def _edges() -> Iterator[Edge]:
-    for finder in ("search_files", "directory_tree", "list_directory"):
-        yield Edge(finder, "path", "read_text_file", "path")
-        yield Edge(finder, "path", "read_multiple_files", "paths")
-        yield Edge(finder, "path", "edit_file", "path")
-        yield Edge(finder, "path", "move_file", "source")
-        yield Edge(finder, "path", "get_file_info", "path")
-    yield Edge("read_text_file", "content", "edit_file", "edits")
 
 
 # --- proof of a reset ------------------------------------------------------------------------

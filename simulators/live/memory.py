@@ -8,20 +8,18 @@ lines in the file means nothing.
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
-from simulators.live.entries import CHAINS, OPEN_FACTS, QUESTIONS, WRITES, Memory
+from simulators.live.entries import RECIPES, Memory
 from simulators.live.folder import Tree
 from simulators.live.host import LiveServer, Probe
 from simulators.live.team import team
-from simulators.live.world import LiveWorld, Toolset, edges_between
+from simulators.live.world import LiveWorld, Toolset
 from synth.core.canonical import canonical
 from synth.core.errors import ServerFailed
 from synth.core.protocols import Edge
-from synth.core.types import Diff, Effect, PlannedCall, TaskKind, ToolSpec
+from synth.core.types import Diff, Effect, PlannedCall
 
 FILE = "memory.jsonl"
 EFFECTS = {
@@ -46,19 +44,21 @@ Look an entity up before you change it. Write observations exactly as they are d
 what was asked for; to correct an observation, delete the old one and add the new one."""
 
 
+def _links() -> Iterator[Edge]:
+    for finder in ("search_nodes", "open_nodes", "read_graph"):
+        yield Edge(finder, "name", "add_observations", "observations")
+        yield Edge(finder, "observations", "delete_observations", "deletions")
+        yield Edge(finder, "relations", "delete_relations", "relations")
+        yield Edge(finder, "name", "create_relations", "relations")
+        yield Edge(finder, "name", "delete_entities", "entityNames")
+    yield Edge("search_nodes", "name", "open_nodes", "names")
+
+
+LINKS = tuple(_links())
+
+
 class MemoryWorld(LiveWorld[Memory]):
-    """The world of one installed knowledge-graph server.
-
-    Args:
-        argv: command of the server.
-        specs: its tools, as crawled.
-        readable: folders in which its program is installed.
-        keep: warm processes kept while nobody uses them.
-        allow_weaker: run it on machines that cannot confine it.
-
-    Raises:
-        BadInput: the server lacks tools that the goals are made of.
-    """
+    """The world of one installed knowledge-graph server."""
 
     name = "memory"
     category = "knowledge management"
@@ -66,42 +66,27 @@ class MemoryWorld(LiveWorld[Memory]):
     effects = EFFECTS
     needed = ("open_nodes", "read_graph", "create_entities", "create_relations", "add_observations")
     rules = POLICY
-    recipes = {
-        TaskKind.SINGLE_WRITE: WRITES,
-        TaskKind.CHAINED_WRITES: CHAINS,
-        TaskKind.LOOKUP: QUESTIONS,
-        TaskKind.PARALLEL: (*QUESTIONS, *WRITES),
-        TaskKind.MISSING_FACT: OPEN_FACTS,
-    }
+    recipes = RECIPES
+    links = LINKS
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        specs: Sequence[ToolSpec],
-        *,
-        readable: Sequence[Path] = (),
-        keep: int = 2,
-        allow_weaker: bool = False,
-    ) -> None:
-        server = LiveServer(
+    def serve(self, argv: tuple[str, ...], tools: Set[str]) -> LiveServer:
+        """Return how it is started: with the name of its file."""
+        return LiveServer(
             name=self.name,
-            argv=tuple(argv),
+            argv=argv,
             env={"MEMORY_FILE_PATH": f"{{work}}/{FILE}"},
             paths=frozenset(),
             probes=_probes,
             compare=compare,
-            readable=tuple(readable),
-            allow_weaker=allow_weaker,
         )
-        super().__init__(server, specs, keep=keep)
 
     def template(self, seed: int) -> Tree:
         """Return the folder with the team's memory file."""
         return Tree.of({FILE: "\n".join(map(json.dumps, team(seed).lines()))})
 
-    def desk(self, seed: int, tools: Toolset, rng: random.Random) -> Memory:
+    def desk(self, seed: int, tools: Toolset) -> Memory:
         """Return the team and the tools to work on its memory."""
-        return Memory(effects=tools.effects, team=team(seed), rng=rng)
+        return Memory(effects=tools.effects, team=team(seed), rng=tools.rng)
 
     def unasked(self, desk: Memory) -> PlannedCall | None:
         """Return a new entity or observation that nobody asked for."""
@@ -110,20 +95,6 @@ class MemoryWorld(LiveWorld[Memory]):
         if "add_observations" in desk.effects:
             return desk.note(desk.team.people[0].name, "Nobody asked for this.")
         return None
-
-    def edges(self) -> tuple[Edge, ...]:
-        """Return which results feed which parameters: names found before they are used."""
-        return edges_between(self.tools(), _edges())
-
-
-def _edges() -> Iterator[Edge]:
-    for finder in ("search_nodes", "open_nodes", "read_graph"):
-        yield Edge(finder, "name", "add_observations", "observations")
-        yield Edge(finder, "observations", "delete_observations", "deletions")
-        yield Edge(finder, "relations", "delete_relations", "relations")
-        yield Edge(finder, "name", "create_relations", "relations")
-        yield Edge(finder, "name", "delete_entities", "entityNames")
-    yield Edge("search_nodes", "name", "open_nodes", "names")
 
 
 # --- states ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 from simulators.live.desk import Desk
 from simulators.live.office import PROJECTS, TOPICS, Invoice, Office, TodoList, phone
-from simulators.live.world import Errand, Recipe, Stages
+from simulators.live.world import Errand, Recipes, Stages, question
 from synth.core.types import Fact, OutputValue, Scalar
 
 
@@ -274,12 +274,6 @@ def pay_invoice(desk: Desk) -> Errand:
 # --- errands that only ask -------------------------------------------------------------------
 
 
-def _asked(clause: str, right: Stages, wrong: Stages, output: OutputValue) -> Errand:
-    return Errand(
-        about=output.label, clauses=(clause,), stages=right, wrong=wrong, outputs=(output,)
-    )
-
-
 def _found(desk: Desk, hint: str, path: str) -> Stages:
     """Look for a file by what the user calls it, then read it."""
     return (desk.find(hint),), (desk.read(path),)
@@ -295,7 +289,7 @@ def invoice_total(desk: Desk) -> Errand:
     clause = f"know how much invoice {invoice.number} comes to"
     label = f"total of invoice {invoice.number}"
     output = OutputValue(label=label, type="money", value=invoice.total, currency="EUR")
-    return _asked(clause, _invoice(desk, invoice), _invoice(desk, other), output)
+    return question(clause, _invoice(desk, invoice), _invoice(desk, other), output)
 
 
 def invoice_due(desk: Desk) -> Errand:
@@ -304,7 +298,7 @@ def invoice_due(desk: Desk) -> Errand:
     clause = f"know until when invoice {invoice.number} must be paid"
     label = f"last day to pay invoice {invoice.number}"
     output = OutputValue(label=label, type="date", value=invoice.due.isoformat())
-    return _asked(clause, _invoice(desk, invoice), _invoice(desk, other), output)
+    return question(clause, _invoice(desk, invoice), _invoice(desk, other), output)
 
 
 def minutes_author(desk: Desk) -> Errand:
@@ -315,7 +309,7 @@ def minutes_author(desk: Desk) -> Errand:
         label=f"author of the {note.topic} minutes", type="text", value=note.author
     )
     right, wrong = (_found(desk, which.slug, which.path) for which in (note, other))
-    return _asked(clause, right, wrong, output)
+    return question(clause, right, wrong, output)
 
 
 def chore_due(desk: Desk) -> Errand:
@@ -325,7 +319,7 @@ def chore_due(desk: Desk) -> Errand:
     clause = f"know by when {todo.owner} has to {chore.text}"
     label = f'due date of "{chore.text}"'
     output = OutputValue(label=label, type="date", value=chore.due.isoformat())
-    return _asked(clause, ((desk.read(todo.path),),), ((desk.read(other.path),),), output)
+    return question(clause, ((desk.read(todo.path),),), ((desk.read(other.path),),), output)
 
 
 def supplier_phone(desk: Desk) -> Errand:
@@ -334,7 +328,7 @@ def supplier_phone(desk: Desk) -> Errand:
     clause = f"know how I can reach {supplier.company} by phone"
     label = f"number of {supplier.company}"
     output = OutputValue(label=label, type="text", value=supplier.phone)
-    return _asked(clause, ((desk.read(SUPPLIERS),),), ((desk.read(REGISTER),),), output)
+    return question(clause, ((desk.read(SUPPLIERS),),), ((desk.read(REGISTER),),), output)
 
 
 def visitors(desk: Desk) -> Errand:
@@ -347,15 +341,14 @@ def visitors(desk: Desk) -> Errand:
     right, wrong = (
         _found(desk, f"visitors-{name}", f"reports/visitors-{name}.csv") for name in (month, other)
     )
-    return _asked(clause, right, wrong, output)
+    return question(clause, right, wrong, output)
 
 
-WRITES: tuple[Recipe[Desk], ...] = (
-    save_text, new_folder, tick_off, reschedule, change_phone, rename_draft, archive_draft,
+RECIPES = Recipes(
+    writes=(
+        save_text, new_folder, tick_off, reschedule, change_phone, rename_draft, archive_draft,
+    ),
+    chains=(new_project, folder_for_draft, hand_over, pay_invoice),
+    questions=(invoice_total, invoice_due, minutes_author, chore_due, supplier_phone, visitors),
+    open_facts=(save_text, reschedule, change_phone),
 )  # fmt: skip
-CHAINS: tuple[Recipe[Desk], ...] = (new_project, folder_for_draft, hand_over, pay_invoice)
-QUESTIONS: tuple[Recipe[Desk], ...] = (
-    invoice_total, invoice_due, minutes_author, chore_due, supplier_phone, visitors,
-)  # fmt: skip
-OPEN_FACTS: tuple[Recipe[Desk], ...] = (save_text, reschedule, change_phone)
-"""Errands with a fact that can be left out of the request."""

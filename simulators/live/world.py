@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from simulators.live.environment import LiveEnvironment
@@ -55,9 +56,10 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """The tools of one agent."""
+    """The tools of one agent, and the chance that goals are drawn by."""
 
     effects: Mapping[str, Effect]
+    rng: random.Random
 
     def call(self, tool: str, **arguments: Any) -> PlannedCall:
         """Return a call of `tool`.
@@ -69,19 +71,61 @@ class Toolset:
             raise NotSuitable("toolset")
         return PlannedCall(tool=tool, arguments=arguments, group=0, effect=self.effects[tool])
 
+    def two(self, items: Sequence[Any]) -> tuple[Any, Any]:
+        """Draw the thing meant and another of the kind, for the decoy.
 
-D = TypeVar("D")
+        Raises:
+            NotSuitable: there are not two.
+        """
+        if len(items) < 2:
+            raise NotSuitable("no_goal")
+        first, second = self.rng.sample(list(items), 2)
+        return first, second
+
+
+D = TypeVar("D", bound=Toolset)
 Recipe: TypeAlias = Callable[[D], Errand]
 """Draws an errand. Raises `NotSuitable` where state or toolset have nothing for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Recipes(Generic[D]):
+    """All errands of a world."""
+
+    writes: tuple[Recipe[D], ...]
+    chains: tuple[Recipe[D], ...]
+    """Writes that depend on one another."""
+    questions: tuple[Recipe[D], ...]
+    open_facts: tuple[Recipe[D], ...]
+    """Those with a fact that can be left out of the request."""
+
+    def of(self, kind: TaskKind) -> tuple[Recipe[D], ...]:
+        """Return the errands of a kind of task; none where the kind cannot be sampled."""
+        return {
+            TaskKind.SINGLE_WRITE: self.writes,
+            TaskKind.CHAINED_WRITES: self.chains,
+            TaskKind.LOOKUP: self.questions,
+            TaskKind.PARALLEL: (*self.questions, *self.writes),
+            TaskKind.MISSING_FACT: self.open_facts,
+        }.get(kind, ())
+
+
+def question(clause: str, right: Stages, wrong: Stages, output: OutputValue) -> Errand:
+    """Return the errand of somebody who only wants to know something."""
+    return Errand(
+        about=output.label, clauses=(clause,), stages=right, wrong=wrong, outputs=(output,)
+    )
+
+
 class LiveWorld(ABC, Generic[D]):
-    """A world on one kind of live server; `D` is what its recipes draw errands from.
+    """A world on one installed server; `D` is what its recipes draw errands from.
 
     Args:
-        server: how it is started.
+        argv: command of the server.
         specs: its tools, as crawled.
+        readable: folders in which its program is installed.
         keep: warm processes kept while nobody uses them.
+        allow_weaker: run it on machines that cannot confine it.
 
     Raises:
         BadInput: the server lacks tools that the goals are made of.
@@ -94,13 +138,23 @@ class LiveWorld(ABC, Generic[D]):
     effects: ClassVar[Mapping[str, Effect]]
     """Tools that the world offers."""
     needed: ClassVar[tuple[str, ...]]
-    recipes: ClassVar[Mapping[TaskKind, tuple[Recipe[Any], ...]]]
+    recipes: ClassVar[Recipes[Any]]
     rules: ClassVar[str]
+    links: ClassVar[tuple[Edge, ...]]
+    """Which results feed which parameters, of tools that the server may have."""
     real = True
     handoff: str | None = None
     clock: str | None = "2026-03-02T09:00:00"
 
-    def __init__(self, server: LiveServer, specs: Sequence[ToolSpec], *, keep: int = 2) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        specs: Sequence[ToolSpec],
+        *,
+        readable: Sequence[Path] = (),
+        keep: int = 2,
+        allow_weaker: bool = False,
+    ) -> None:
         self._specs = tuple(self._declared(spec) for spec in specs if spec.name in self.effects)
         names = {spec.name for spec in self._specs}
         missing = [name for name in self.needed if name not in names]
@@ -111,24 +165,30 @@ class LiveWorld(ABC, Generic[D]):
                 remedy=f"use {self.package}",
             )
         self.key = content_key([spec.key for spec in self._specs] + [self.rules])
-        self.server = server
-        self.pool = HostPool(server, keep=keep)
+        server = self.serve(tuple(argv), names)
+        self.server = replace(server, readable=tuple(readable), allow_weaker=allow_weaker)
+        self.pool = HostPool(self.server, keep=keep)
+
+    @abstractmethod
+    def serve(self, argv: tuple[str, ...], tools: Set[str]) -> LiveServer:
+        """Return how a server with these tools is started, and how its words are read."""
 
     @abstractmethod
     def template(self, seed: int) -> Tree:
         """Return the folder of a state seed."""
 
     @abstractmethod
-    def desk(self, seed: int, tools: Toolset, rng: random.Random) -> D:
+    def desk(self, seed: int, tools: Toolset) -> D:
         """Return what recipes draw from."""
 
     @abstractmethod
     def unasked(self, desk: D) -> PlannedCall | None:
         """Return a write that nobody asked for, if the toolset has one that always works."""
 
-    @abstractmethod
     def edges(self) -> tuple[Edge, ...]:
         """Return the tool dependency graph."""
+        names = {spec.name for spec in self._specs}
+        return tuple(edge for edge in self.links if {edge.source, edge.target} <= names)
 
     def tools(self) -> tuple[ToolSpec, ...]:
         """Return the tools on offer."""
@@ -136,7 +196,7 @@ class LiveWorld(ABC, Generic[D]):
 
     def kinds(self) -> tuple[TaskKind, ...]:
         """Return the kinds of task that can be sampled."""
-        return tuple(self.recipes)
+        return tuple(kind for kind in TaskKind if self.recipes.of(kind))
 
     def policy(self) -> str:
         """Return the house rules."""
@@ -161,10 +221,10 @@ class LiveWorld(ABC, Generic[D]):
                 `no_change` (it changed nothing).
             ServerFailed: the server broke down.
         """
-        if kind not in self.recipes:
+        if not self.recipes.of(kind):
             raise NotSuitable("kind")
         effects = {spec.name: spec.effect for spec in self._specs if spec.name in set(tools)}
-        desk = self.desk(state_seed, Toolset(effects), rng)
+        desk = self.desk(state_seed, Toolset(effects, rng))
         errands = self._draw(desk, kind, rng)
         solution = _merged([errand.stages for errand in errands])
         environment = self.environment()
@@ -193,7 +253,7 @@ class LiveWorld(ABC, Generic[D]):
 
     def _draw(self, desk: D, kind: TaskKind, rng: random.Random) -> list[Errand]:
         """Draw the errands of a goal: one, or two that do not touch the same thing."""
-        recipes = list(self.recipes[kind])
+        recipes = list(self.recipes.of(kind))
         rng.shuffle(recipes)
         wanted = 2 if kind is TaskKind.PARALLEL else 1
         found: list[Errand] = []
@@ -230,12 +290,6 @@ class LiveWorld(ABC, Generic[D]):
                 "category": self.category,
             }
         )
-
-
-def edges_between(tools: Sequence[ToolSpec], edges: Iterator[Edge]) -> tuple[Edge, ...]:
-    """Return those edges whose two ends are among `tools`."""
-    names = {spec.name for spec in tools}
-    return tuple(edge for edge in edges if {edge.source, edge.target} <= names)
 
 
 def _clash(one: Errand, other: Errand) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from simulators.live.desk import Desk
 from simulators.live.files import EFFECTS, NEEDED, FileWorld
 from simulators.live.office import money, office
-from simulators.live.recipes import CHAINS, QUESTIONS, WRITES
+from simulators.live.recipes import RECIPES
 from synth.core.errors import BadInput, NotSuitable
 from synth.core.mcp.session import McpSession
 from synth.core.types import Effect, Provenance, TaskKind, ToolSpec
@@ -132,7 +132,7 @@ def test_a_final_newline_is_the_agents_to_choose():
     async def scenario():
         world = small_world()
         desk = Desk(office=office(1), root="/data", effects=EFFECTS, rng=random.Random(1))
-        (text,) = next(e for e in (WRITES[0](desk),)).facts
+        (text,) = next(e for e in (RECIPES.writes[0](desk),)).facts
         try:
             rng = random.Random(0)
             while True:
@@ -244,7 +244,9 @@ def test_an_office_is_the_same_for_its_seed_and_consistent():
     assert len(chores) == len(set(chores))
 
 
-@pytest.mark.parametrize("recipe", [*WRITES, *CHAINS, *QUESTIONS], ids=lambda r: r.__name__)
+@pytest.mark.parametrize(
+    "recipe", [*RECIPES.writes, *RECIPES.chains, *RECIPES.questions], ids=lambda r: r.__name__
+)
 def test_errands_fit_every_office(recipe):
     for seed in range(30):
         desk = Desk(office=office(seed), root="/data", effects=EFFECTS, rng=random.Random(seed))
