@@ -17,6 +17,7 @@ import jinja2
 from jinja2 import meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from simulators.sql.saying import closure
 from synth.core.errors import BadApplication
 from synth.core.types import Scalar
 
@@ -203,7 +204,7 @@ class Words:
         BadApplication: not Jinja2, or outside the part of it that applications may use.
     """
 
-    __slots__ = ("_code", "_plain", "limit", "names", "printed", "where")
+    __slots__ = ("_code", "_plain", "_write", "limit", "names", "printed", "where")
 
     def __init__(self, source: str, *, where: str, limit: int = MAX_CLAUSE) -> None:
         self.where, self.limit = where, limit
@@ -216,13 +217,16 @@ class Words:
         try:
             tree = _SANDBOX.parse(source)
             _check(tree, where)
-            self.names = frozenset(meta.find_undeclared_variables(tree))
+            # A template without expressions is its own text: most requests cost nothing to render.
+            self._plain = None if "{" in source else source.strip()
+            self._write = closure(tree, _SANDBOX)
+            self._code = None if self._write else _SANDBOX.from_string(tree)
+            self.names = frozenset(
+                _used(tree) if self._write else meta.find_undeclared_variables(tree)
+            )
             """Values the template uses."""
             self.printed = frozenset(_printed(tree))
             """Those it prints whatever happens."""
-            # A template without expressions is its own text: most requests cost nothing to render.
-            self._plain = None if "{" in source else source.strip()
-            self._code = _SANDBOX.from_string(tree)
         except jinja2.TemplateError as error:
             raise BadApplication(
                 f"not a template: {error.message}", where=where, remedy="see docs/extending.md"
@@ -249,7 +253,7 @@ class Words:
 
     def _render(self, values: Mapping[str, Any]) -> str:
         try:
-            return "".join(self._bounded(self._code.generate(values)))
+            return "".join(self._parts(values))
         except BadApplication as error:
             # Rows complain about paths without knowing which template asked.
             raise BadApplication(
@@ -264,17 +268,48 @@ class Words:
                 f"cannot be said: {error}", where=self.where, remedy="check types in comparisons"
             ) from error
 
-    def _bounded(self, parts: Iterator[str]) -> Iterator[str]:
-        size = 0
-        for part in parts:
-            size += len(part)
-            if size > self.limit:
+    def _parts(self, values: Mapping[str, Any]) -> list[str]:
+        parts: list[str] = []
+        left = self.limit
+
+        def emit(part: str) -> None:
+            nonlocal left
+            left -= len(part)
+            if left < 0:
                 raise BadApplication(
                     f"renders to more than {self.limit} characters",
                     where=self.where,
                     remedy="say it shorter",
                 )
-            yield part
+            parts.append(part)
+
+        if self._write is not None:
+            self._write(values, emit)
+        elif self._code is not None:
+            for part in self._code.generate(values):
+                emit(part)
+        return parts
+
+
+def _targets(node: nodes.Node) -> Iterator[str]:
+    if isinstance(node, nodes.Name):
+        yield node.name
+    for child in node.iter_child_nodes():
+        yield from _targets(child)
+
+
+def _used(node: nodes.Node, own: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the names that come from outside; `own` are those of the loops around.
+
+    As `meta.find_undeclared_variables`, which generates the code of the template to find out.
+    """
+    if isinstance(node, nodes.Name) and node.name not in own:
+        yield node.name
+    if isinstance(node, nodes.For):
+        yield from _used(node.iter, own)
+        own = own | {"loop", *_targets(node.target)}
+    for child in node.iter_child_nodes(exclude=("iter",)):
+        yield from _used(child, own)
 
 
 def _check(tree: nodes.Node, where: str, loops: int = 0) -> None:
