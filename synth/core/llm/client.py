@@ -263,6 +263,8 @@ class OpenAIModel:
         status, patience = refused.status, self.endpoint.patience
         patience.answered = True
         code, said = _said(refused.body)
+        if 300 <= status < 400:
+            said = f"it has moved to {refused.headers.get('location', 'nowhere')}; mend base_url"
         said = self.endpoint.scrub(said)
         line = f"the endpoint answered {status}: {said}"
         wanted = retry_after(refused.headers)

@@ -93,6 +93,8 @@ class Endpoint:
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=limits,
                 event_hooks={"response": [_bound]},
+                follow_redirects=False,  # a key goes to nobody but whom the user named
+                verify=not str(self._config.base_url).startswith("http:"),  # nothing to verify
             )
             self._client = openai.AsyncOpenAI(
                 api_key=self._key or "none",
