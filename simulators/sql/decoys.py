@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any
 
 from simulators.sql.attempt import Attempt, Move
-from simulators.sql.goals import Binding, owned, shaped
+from simulators.sql.goals import Binding, shaped
+from simulators.sql.owners import owned
 from synth.core.errors import NotSuitable
 from synth.core.types import Diff, Scalar
 

@@ -13,7 +13,7 @@ from simulators.sql import lookups, refusals, writes
 from simulators.sql.asking import Unknowable
 from simulators.sql.attempt import Attempt, Plot
 from simulators.sql.finding import Finding
-from simulators.sql.goals import owned
+from simulators.sql.owners import owned
 from simulators.sql.stage import Stage
 from simulators.sql.wild import Wild
 from synth.core.errors import NotSuitable

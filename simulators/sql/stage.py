@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 from simulators.sql.engine import Engine
 from simulators.sql.facts import Scene
 from simulators.sql.fitting import Conditions
-from simulators.sql.goals import forbidden, speakers
+from simulators.sql.goals import forbidden
 from simulators.sql.graph import Graph
+from simulators.sql.owners import speakers
 from simulators.sql.words import Words
 from synth.core.errors import NotSuitable
 from synth.core.types import Diff, Effect, PlannedCall, Scalar, ToolResult
@@ -126,11 +127,12 @@ class Stage:
 
     def play(self, seed: int, calls: Iterable[Call]) -> Diff | None:
         """Run calls from a seeded state; None as soon as one fails."""
+        return self.diff() if self.replay(seed, calls) else None
+
+    def replay(self, seed: int, calls: Iterable[Call]) -> bool:
+        """Run calls from a seeded state; return whether all succeeded."""
         self.start(seed)
-        for tool, arguments in calls:
-            if not self.call(tool, arguments).ok:
-                return None
-        return self.diff()
+        return all(self.call(tool, arguments).ok for tool, arguments in calls)
 
     def forbidden(
         self, tool: str, arguments: Mapping[str, Any], user: Scalar, *, rule: str | None = None

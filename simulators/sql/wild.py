@@ -15,7 +15,8 @@ from typing import Any
 
 from simulators.sql.attempt import Attempt
 from simulators.sql.facts import Scene
-from simulators.sql.goals import owned, shaped
+from simulators.sql.goals import shaped
+from simulators.sql.owners import owned
 from simulators.sql.stage import Stage
 from synth.core.application import Parameter, Step
 from synth.core.errors import NotSuitable

@@ -89,7 +89,7 @@ def _further(
             if not left:
                 raise
             if reason.what in _EXECUTED:
-                attempt.stage.play(attempt.seed, [done.move for done in before])
+                attempt.stage.replay(attempt.seed, [done.move for done in before])
         else:
             attempt.asking.note(done.asked)
             return done
@@ -225,7 +225,7 @@ def _check_each_counts(attempt: Attempt, chain: list[_Done]) -> None:
             attempt.stage.call(tool, arguments)
         if attempt.stage.diff() == chain[-1].diff:
             raise NotSuitable("superseded")
-    attempt.stage.play(attempt.seed, moves)
+    attempt.stage.replay(attempt.seed, moves)
 
 
 def _next(attempt: Attempt, chain: list[_Done]) -> _Done:

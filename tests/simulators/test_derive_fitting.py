@@ -158,3 +158,17 @@ def test_no_later_wish_of_a_chain_names_what_an_earlier_one_changed(hotel):
         # A stay is named by its arrival: it is the same each time a wish is about it.
         assert all(len(found) == 1 for found in dates.values())
     assert chains > 20
+
+
+@pytest.mark.parametrize("kind", TaskKind)
+def test_most_attempts_at_a_task_succeed(hotel, kind):
+    # Sampling costs what its attempts cost; before goals were drawn to fit, half of them failed.
+    tools = tuple(hotel.application.tools)
+    found = 0
+    for seed in range(30):
+        try:
+            sample(hotel, kind, tools, seed % 3, random.Random(f"{kind} {seed}"))
+            found += 1
+        except NotSuitable:
+            continue
+    assert found >= (12 if kind is TaskKind.CHAINED_WRITES else 18)
