@@ -35,7 +35,7 @@ from synth.players import ModelAgent
 from synth.run import Planned
 
 COMPUTING_S = 600.0
-LIMITS = Limits(turns=16, calls=16, seconds=None)
+LIMITS = Limits(turns=12, calls=10, seconds=None)
 AGENT = Sampler(temperature=0.0, max_tokens=400)
 USER = Sampler(temperature=0.4, max_tokens=120)
 
