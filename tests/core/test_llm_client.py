@@ -1,17 +1,24 @@
 """The client against a real loopback HTTP server that answers what it is told to."""
 
 import asyncio
+import contextlib
 import json
+import socket
 import threading
+import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from synth.core.config import ModelConfig
+from synth.core.config import ModelConfig, Models
 from synth.core.errors import BadConfig, ModelFailed
-from synth.core.llm.client import OpenAIModel
-from synth.core.llm.reply import parse_reply
-from synth.core.protocols import ChatRequest, Sampler
+from synth.core.llm.client import EMPTY_TRIES, TRIES, OpenAIModel
+from synth.core.llm.journal import Journal
+from synth.core.llm.mock.plan import Pace
+from synth.core.llm.mock.server import MockLLM
+from synth.core.llm.open import OpenModels
+from synth.core.protocols import ChatRequest, Finish, Sampler
 
 GOOD = {
     "model": "m-1",
@@ -28,9 +35,12 @@ def server():
         def do_POST(self):
             body = self.rfile.read(int(self.headers["content-length"]))
             httpd.seen.append(json.loads(body))
+            httpd.headers.append({name.lower(): text for name, text in self.headers.items()})
             status, answer = httpd.script[min(len(httpd.seen), len(httpd.script)) - 1]
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
+            for name, value in httpd.extra.items():
+                self.send_header(name, value)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
@@ -39,7 +49,7 @@ def server():
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.seen, httpd.script = [], [(200, GOOD)]
+    httpd.seen, httpd.headers, httpd.script, httpd.extra = [], [], [(200, GOOD)], {}
     thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield httpd
@@ -48,24 +58,22 @@ def server():
     httpd.server_close()
 
 
-def ask(server, timeout_s=10.0, **settings):
-    config = ModelConfig(
-        model="m-1",
-        base_url=f"http://127.0.0.1:{server.server_port}/v1",
-        key_env="NO_SUCH_KEY",
-        timeout_s=timeout_s,
-        **settings,
-    )
+REQUEST = ChatRequest(
+    messages=[{"role": "user", "content": "hi"}],
+    sampler=Sampler(temperature=0.5, max_tokens=7, seed=11),
+)
+
+
+def ask(server, request=REQUEST, times=1, **settings):
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    settings = {"key_env": "NO_SUCH_KEY", "timeout_s": 10.0, **settings}
+    config = ModelConfig(model="m-1", base_url=url, **settings)
 
     async def go():
         model = OpenAIModel(config)
         try:
-            return await model.complete(
-                ChatRequest(
-                    messages=[{"role": "user", "content": "hi"}],
-                    sampler=Sampler(temperature=0.5, max_tokens=7, seed=11),
-                )
-            )
+            replies = [await model.complete(request) for _ in range(times)]
+            return replies[0] if times == 1 else replies
         finally:
             await model.close()
 
@@ -122,38 +130,225 @@ def test_a_missing_key_names_the_variable_and_the_remedy(monkeypatch):
         OpenAIModel(ModelConfig(model="m", key_env="SOME_KEY"))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
+def test_a_call_says_who_asks_and_for_which_time(server):
+    server.script = [(500, {"error": "later"}), (200, GOOD)]
+    ask(server, replace(REQUEST, call="ep-1/agent/3"))
+    marks = [(h["x-toolloom-call"], h["x-toolloom-attempt"]) for h in server.headers]
+    assert marks == [("ep-1/agent/3", "0"), ("ep-1/agent/3", "1")]
+
+
+def test_an_empty_reply_is_asked_for_again_and_then_believed(server):
+    choice = {"finish_reason": "stop", "message": {"content": ""}}
+    server.script = [(200, {**GOOD, "choices": [choice]})]
+    reply = ask(server)
+    assert (reply.message.content, reply.repairs) == (None, ("empty",))
+    assert len(server.seen) == EMPTY_TRIES
+
+
+def test_a_conversation_too_long_for_the_model_is_an_outcome(server):
+    error = {"message": "maximum context length is 4096", "code": "context_length_exceeded"}
+    server.script = [(400, {"error": error})]
+    reply = ask(server)
+    assert (reply.finish, reply.repairs) == (Finish.LENGTH, ("context_exceeded",))
+    assert len(server.seen) == 1
+
+
+def test_an_account_without_money_is_not_waited_for(server):
+    server.script = [(429, {"error": {"message": "no quota", "code": "insufficient_quota"}})]
+    with pytest.raises(ModelFailed, match="429: no quota") as caught:
+        ask(server)
+    assert caught.value.outcome == "rejected"
+    assert len(server.seen) == 1
+
+
+def test_an_endpoint_that_has_moved_gets_no_key_at_its_new_place(server, monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "sk-canary")
+    server.script = [(307, b"")]
+    server.extra = {"location": f"http://127.0.0.1:{server.server_port}/v2/chat/completions"}
+    with pytest.raises(ModelFailed, match=r"moved to http.*/v2/.*mend base_url"):
+        ask(server, key_env="SOME_KEY")
+    assert len(server.seen) == 1
+
+
+def test_what_fails_for_ever_ends_after_a_bounded_number_of_tries(server, monkeypatch):
+    monkeypatch.setattr("synth.core.llm.patience.FIRST_WAIT_S", 0.001)
+    server.script = [(500, {"error": {"message": "broken"}})]
+    with pytest.raises(ModelFailed, match=f"{TRIES} tries failed.*500: broken") as caught:
+        ask(server)
+    assert caught.value.outcome == "server"
+    assert len(server.seen) == TRIES
+
+
+def test_halves_of_characters_in_a_request_are_sent_as_something_that_can_be_read(server):
+    request = ChatRequest([{"role": "user", "content": "file \ud83c.txt"}])
+    ask(server, request)
+    assert server.seen[0]["messages"][0]["content"] == "file \ufffd.txt"
+
+
+HISTORY = ChatRequest(
     [
-        ({"choices": None}, "no choices"),
-        ({"choices": []}, "no choices"),
-        ({"error": {"message": "overloaded"}}, "a 200 with an error"),
-        ({"choices": [{"finish_reason": "stop", "message": None}]}, "no message"),
-        ({"choices": [{"message": {"content": "cut"}}]}, "cut off"),
-        ({"choices": [{"finish_reason": "stop", "message": {"content": ""}}]}, "neither text"),
-        ({"choices": [{"finish_reason": "stop", "message": {"content": ["x"]}}]}, "not text"),
-        (
-            {"choices": [{"finish_reason": "stop", "message": {"tool_calls": [{"id": "1"}]}}]},
-            "no function",
-        ),
-    ],
-)
-def test_what_is_no_reply_is_named(change, says):
-    with pytest.raises(ModelFailed, match=says):
-        parse_reply(json.dumps({**GOOD, **change}).encode(), "here")
-
-
-def test_call_ids_are_filled_in_and_broken_arguments_stay_the_agents_own():
-    calls = [
-        {"id": "", "function": {"name": "a-b.c", "arguments": "{broken"}},
-        {"id": "x", "function": {"name": "d", "arguments": {"k": 1}}},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b", "reasoning_content": "hm"},
+        {"role": "user", "content": "c"},
+        {"role": "assistant", "content": "d"},
+        {"role": "user", "content": "e"},
     ]
-    body = {**GOOD, "choices": [{"finish_reason": "tool_calls", "message": {"tool_calls": calls}}]}
-    first, second = parse_reply(json.dumps(body).encode(), "here").message.tool_calls
-    assert (first.id, first.name, first.arguments, first.value) == (
-        "call_0",
-        "a-b.c",
-        "{broken",
-        None,
-    )
-    assert second.value == {"k": 1}
+)
+
+
+@pytest.mark.parametrize(("policy", "sent"), [("omit", [None, None]), ("send", ["hm", ""])])
+def test_earlier_reasoning_goes_back_as_the_policy_says(server, policy, sent):
+    ask(server, HISTORY, reasoning=policy)
+    assistants = [m for m in server.seen[0]["messages"] if m["role"] == "assistant"]
+    assert [m.get("reasoning_content") for m in assistants] == sent
+    assert HISTORY.messages[1]["reasoning_content"] == "hm"
+
+
+@pytest.mark.parametrize(
+    ("policy", "fault"), [("omit", "forbids_reasoning"), ("send", "needs_reasoning")]
+)
+def test_endpoints_of_either_mind_take_the_history(policy, fault):
+    async def go(reasoning):
+        async with MockLLM(seed=1) as mock:
+            config = ModelConfig(model=f"fault:{fault}", base_url=mock.url, reasoning=reasoning)
+            model = OpenAIModel(config)
+            try:
+                return await model.complete(HISTORY)
+            finally:
+                await model.close()
+
+    assert asyncio.run(go(policy)).message.content
+    other = "send" if policy == "omit" else "omit"
+    with pytest.raises(ModelFailed) as caught:
+        asyncio.run(go(other))
+    assert caught.value.outcome == "rejected"
+
+
+def test_nobody_at_the_address_is_said_at_once_in_one_line():
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    url = f"http://127.0.0.1:{port}/v1"
+
+    async def go():
+        model = OpenAIModel(ModelConfig(model="m", base_url=url, timeout_s=60))
+        start = time.monotonic()
+        with pytest.raises(ModelFailed) as caught:
+            await model.complete(REQUEST)
+        await model.close()
+        assert time.monotonic() - start < 10
+        assert model.ledger.total()["attempts"] == 0
+        return caught.value
+
+    error = asyncio.run(go())
+    assert error.outcome == "unreachable"
+    assert f"nobody answers at 127.0.0.1:{port}" in str(error)
+    assert "correct base_url" in str(error)
+    assert "\n" not in str(error)
+
+
+def test_abandoned_streams_give_their_connections_back():
+    async def go():
+        async with MockLLM(seed=1, pace=Pace(pace_s=0.5)) as mock:
+            slow = ModelConfig(
+                model="fault:sse_slow", base_url=mock.url, stream=True, concurrency=4
+            )
+            model = OpenAIModel(slow)
+            for _ in range(5):
+                calls = [asyncio.ensure_future(model.complete(REQUEST)) for _ in range(4)]
+                await asyncio.sleep(0.1)
+                for call in calls:
+                    call.cancel()
+                await asyncio.gather(*calls, return_exceptions=True)
+            other = OpenAIModel(slow.model_copy(update={"model": "m"}), endpoint=model.endpoint)
+            reply = await asyncio.wait_for(other.complete(REQUEST), 10)
+            assert model.endpoint.patience.in_flight == 0
+            total = model.ledger.total()
+            await model.close()
+            return reply, total
+
+    reply, total = asyncio.run(go())
+    assert reply.message.content
+    assert total["unknown"] == total["attempts"]  # cut off on the way: nobody knows what it cost
+
+
+def test_an_endless_reply_is_given_up_by_its_size(monkeypatch):
+    monkeypatch.setattr("synth.core.llm.endpoint.MOST_BYTES", 100_000)
+    body = b"x" * 200_000
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    async def go(port):
+        settings = {"base_url": f"http://127.0.0.1:{port}/v1", "timeout_s": 1.5}
+        model = OpenAIModel(ModelConfig(model="m", **settings))
+        try:
+            await model.complete(REQUEST)
+        finally:
+            await model.close()
+
+    with _served(Handler) as port, pytest.raises(ModelFailed, match="a reply of more than"):
+        asyncio.run(go(port))
+
+
+@contextlib.contextmanager
+def _served(handler):
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield httpd.server_port
+    finally:
+        httpd.shutdown()
+        thread.join()
+        httpd.server_close()
+
+
+def test_a_key_reaches_the_endpoint_and_nothing_else(server, monkeypatch, tmp_path, caplog):
+    canary = "sk-canary-0123456789"
+    monkeypatch.setenv("SOME_KEY", f" {canary}\n")
+    caplog.set_level("DEBUG")
+    journal = Journal(tmp_path)
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    config = ModelConfig(model="m-1", base_url=url, key_env="SOME_KEY")
+    models = OpenModels(Models(agent=config), journal=journal)
+    server.script = [
+        (500, {"error": {"message": f"bad key {canary}"}}),
+        (200, GOOD),
+        (401, {"error": {"message": f"wrong key {canary}"}}),
+    ]
+
+    async def go():
+        bound = models.bound("agent", "e")
+        await bound.complete(REQUEST)
+        with pytest.raises(ModelFailed) as caught:
+            await bound.complete(REQUEST)
+        shown = [str(caught.value), repr(caught.value), repr(models), str(models.ledger.rows())]
+        shown += [repr(vars(models.endpoints[url, "SOME_KEY"].patience)), config.model_dump_json()]
+        await models.close()
+        return shown
+
+    shown = asyncio.run(go())
+    journal.close()
+    assert server.headers[0]["authorization"] == f"Bearer {canary}"
+    assert "wrong key [key]" in shown[0]
+    files = [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()]
+    assert len(files) == 1
+    for text in (*shown, *files, caplog.text, *map(str, server.seen)):
+        assert canary not in text
+
+
+@pytest.mark.parametrize("key", ["sk-ü", "sk-\x07"])
+def test_a_key_with_odd_characters_is_refused_without_being_shown(monkeypatch, key):
+    monkeypatch.setenv("SOME_KEY", key)
+    with pytest.raises(BadConfig, match="SOME_KEY holds no key") as caught:
+        OpenAIModel(ModelConfig(model="m", key_env="SOME_KEY"))
+    assert key not in str(caught.value)
