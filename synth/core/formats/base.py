@@ -44,6 +44,8 @@ class Problem(StrEnum):
     """The name is empty or not text, or an identifier without a tool name in it."""
     UNCLOSED = "unclosed"
     """Markup that was opened and never completed."""
+    TOO_MANY = "too_many"
+    """More calls than anybody can mean: a model that repeats itself."""
     EMPTY = "empty"
     """Nothing was said and nothing called: white space, or no text at all."""
 

@@ -37,6 +37,8 @@ from synth.core.formats.values import (
 )
 from synth.core.types import ToolCall
 
+MOST_CALLS = 1000
+"""In one reply. A model that repeats itself for ever must not cost seconds to be read."""
 _KEYS = frozenset({"arguments", "parameters"})
 _LONE = re.compile("[\ud800-\udfff]")
 _BESIDE = _KEYS | {"name", "id", "type", "index"}
@@ -90,15 +92,28 @@ def calls_in(value: Value, repairs: list[str], key: str = "arguments") -> list[C
         Broken: it is something else.
     """
     if isinstance(value.value, dict) and isinstance(value.value.get("tool_calls"), list):
-        listed = members_of(value.text)[1]["tool_calls"]
+        listed = members_of(value.value, value.text)["tool_calls"]
         repairs.append("openai_wrapper")
         return calls_in(Value(value.value["tool_calls"], listed, value.end), repairs, key)
     if not isinstance(value.value, list):
         return [_call(value.value, value.text, repairs, key)]
     if not value.value:
         raise Broken(Problem.NOT_A_CALL, "an empty list of calls")
-    texts = items_of(value.text, len(value.value))
+    if len(value.value) > MOST_CALLS:
+        raise Broken(Problem.TOO_MANY, f"a list of {len(value.value)} calls")
+    texts = items_of(value.value, value.text)
     return [_call(*pair, repairs, key) for pair in zip(value.value, texts, strict=True)]
+
+
+def add_calls(found: list[Call], more: Sequence[Call]) -> None:
+    """Add to the calls found so far.
+
+    Raises:
+        Broken: there are more than anybody can mean.
+    """
+    found += more
+    if len(found) > MOST_CALLS:
+        raise Broken(Problem.TOO_MANY, f"more than {MOST_CALLS} calls")
 
 
 def is_call(value: Any) -> bool:
@@ -118,13 +133,13 @@ def _declares(value: dict[str, Any]) -> bool:
 def _call(value: Any, text: str, repairs: list[str], key: str) -> Call:
     if not isinstance(value, dict):
         raise Broken(Problem.NOT_A_CALL, f"an object is wanted, found {type(value).__name__}")
-    values, texts = members_of(text)
+    values, texts = value, members_of(value, text)
     given = values.get("id")
     if "name" not in values and isinstance(values.get("function"), dict):
         repairs.append("openai_wrapper")
         if values.keys() - _BESIDE - {"function"}:
             repairs.append("extra_members")
-        values, texts = members_of(texts["function"])
+        values, texts = values["function"], members_of(values["function"], texts["function"])
     name = values.get("name")
     if not isinstance(name, str) or not name.strip():
         raise Broken(Problem.BAD_NAME, f"the name is {str(name)[:80]!r}")

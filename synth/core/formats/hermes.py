@@ -23,7 +23,7 @@ from synth.core.formats.base import (
     calls_of,
     said_with,
 )
-from synth.core.formats.calls import Broken, Call, Reading, calls_in, json_at, outcome
+from synth.core.formats.calls import Broken, Call, Reading, add_calls, calls_in, json_at, outcome
 from synth.core.formats.declarations import declare
 from synth.core.formats.values import skip_space
 
@@ -93,7 +93,7 @@ def _read(text: str, repairs: list[str]) -> Reading:
     while (start := text.find(OPEN, position)) >= 0:
         said.append(text[position:start])
         calls, position = _tagged(text, start + len(OPEN), repairs)
-        found += calls
+        add_calls(found, calls)
     if not found:
         return [text], []
     said.append(text[position:])
@@ -112,7 +112,7 @@ def _tagged(text: str, start: int, repairs: list[str]) -> tuple[list[Call], int]
         value = json_at(text, start, repairs, cut=text.find(CLOSE, start) < 0)
         if isinstance(value.value, list):
             repairs.append("list_of_calls")
-        calls += calls_in(value, repairs)
+        add_calls(calls, calls_in(value, repairs))
         end = skip_space(text, value.end)
         if fence and text.startswith("```", end):
             fence = None

@@ -21,7 +21,15 @@ from synth.core.formats.base import (
     calls_of,
     said_with,
 )
-from synth.core.formats.calls import Broken, Call, Reading, arguments_of, json_at, outcome
+from synth.core.formats.calls import (
+    Broken,
+    Call,
+    Reading,
+    add_calls,
+    arguments_of,
+    json_at,
+    outcome,
+)
 
 SECTION, SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 CALL, ARGUMENT, CALL_END = (
@@ -141,7 +149,7 @@ def _read(text: str, repairs: list[str]) -> Reading:
             repairs.append("missing_close")
             break
         call, position = _call(text, position, repairs)
-        calls.append(call)
+        add_calls(calls, [call])
     if not calls:
         raise Broken(Problem.NOT_A_CALL, "a section without a call")
     return [*said, text[position:]], calls

@@ -18,6 +18,7 @@ from synth.core.formats.calls import (
     Broken,
     Call,
     Reading,
+    add_calls,
     calls_in,
     json_at,
     outcome,
@@ -138,7 +139,7 @@ def _tagged(text: str, start: int, repairs: list[str]) -> Reading:
             what = "nothing" if position == len(text) else f"{text[position : position + 40]!r}"
             raise Broken(Problem.NOT_A_CALL, f"a call is wanted after {TAG}, found {what}")
         value = json_at(text, position, repairs)
-        calls += calls_in(value, repairs, "parameters")
+        add_calls(calls, calls_in(value, repairs, "parameters"))
         position = skip_space(text, value.end)
         if text.startswith((";", TAG), position):
             position += 1 if text[position] == ";" else len(TAG)

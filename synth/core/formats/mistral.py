@@ -24,6 +24,7 @@ from synth.core.formats.calls import (
     Broken,
     Call,
     Reading,
+    add_calls,
     arguments_of,
     calls_in,
     json_at,
@@ -185,11 +186,11 @@ def _read(text: str, repairs: list[str]) -> Reading:
         position = skip_space(text, start + len(CALLS))
         if text.startswith(("[", "{"), position) and not text.startswith(ARGUMENTS, position):
             value = json_at(text, position, repairs)
-            found += map(_known, calls_in(value, repairs))
+            add_calls(found, list(map(_known, calls_in(value, repairs))))
             position = value.end
         else:
             call, position = _named(text, position, repairs)
-            found.append(call)
+            add_calls(found, [call])
     if not found:
         return [text], []
     return [*said, text[position:]], found

@@ -12,26 +12,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from synth.core.formats.base import Problem
-from synth.core.formats.calls import Broken, Call, Reading, calls_in, is_call
+from synth.core.formats.calls import Broken, Call, Reading, add_calls, calls_in, is_call, json_at
 from synth.core.formats.values import (
     Unreadable,
     Value,
     extent,
     foreign_end,
     is_blank,
-    read_value,
 )
 
 _OPENING = re.compile(
     r'(?:\[\s*+)?\{\s*+"(?:name|function|type|id|index|arguments|parameters|tool_calls)"\s*+:'
 )
 _GOES_ON = re.compile(r'"(?:arguments|parameters|function|tool_calls)"\s*+:')
-_BRACKET = re.compile(r"[{\[]")
+_FOREIGN = re.compile(r'\{\s*+["}]|\[\s*+[\[\]{"0-9tfnNI-]')
+"""Where a JSON object or list may begin; other brackets are prose."""
 _SEPARATOR = re.compile(r"\s*+[;,]?\s*+\Z")
 _FENCE = re.compile(r"\s*+```")
 _LONGEST_LANGUAGE = 20
 _PATIENCE = 8
 """How many times over a text is read, in search of the ends of brackets, before it is given up."""
+_PRICE = 100
+"""What one bracket that closes nowhere costs beside, in characters read: the time of an error."""
 
 
 def read_prose(text: str, repairs: list[str], key: str, separator: str = "") -> Reading:
@@ -66,16 +68,15 @@ class _Search:
         done = at = 0
         opening = _OPENING.search(self._text)
         while opening:
-            bracket = _BRACKET.search(self._text, at)
-            assert bracket is not None
-            start = bracket.start()
+            foreign = _FOREIGN.search(self._text, at, opening.end())
+            start = foreign.start() if foreign else opening.start()
             if start < opening.start():
                 at = self._past_foreign(start)
             else:
                 value, at = self._value(start, opening.end())
                 if value is not None:
                     self.said.append(self._text[done:start])
-                    self.calls += calls_in(value, self._repairs, self._key)
+                    add_calls(self.calls, calls_in(value, self._repairs, self._key))
                     done = at
             if opening.start() < at:
                 opening = _OPENING.search(self._text, at)
@@ -93,29 +94,25 @@ class _Search:
 
     def _value(self, start: int, opened: int) -> tuple[Value | None, int]:
         """Read the value at `start`: itself if it is made of calls, and where to go on."""
-        notes: list[str] = []
-        try:
-            value = read_value(self._text, start, notes)
-        except Unreadable as error:
-            return None, self._past_broken(start, opened, error)
-        if not _is_made_of_calls(value.value):
-            return None, value.end
-        self._repairs += notes
-        return value, value.end
-
-    def _past_broken(self, start: int, opened: int, error: Unreadable) -> int:
         end = extent(self._text, start)
-        meant = _GOES_ON.search(self._text, start, end or len(self._text))
-        if meant or (end is None and '"name"' in self._text[start:opened]):
-            problem = Problem.UNCLOSED if error.cut else Problem.BROKEN_JSON
-            raise Broken(problem, str(error))
-        if end is not None:
-            return end
-        self._spend(len(self._text) - start)
-        return start + 1
+        stop = len(self._text) if end is None else end
+        meant = _GOES_ON.search(self._text, start, stop)
+        if end is None:
+            if meant or '"name"' in self._text[start:opened]:
+                raise Broken(Problem.UNCLOSED, "a bracket that is never closed")
+            self._spend(stop - start)
+            return None, start + 1
+        if not meant:
+            return None, end
+        notes: list[str] = []
+        value = json_at(self._text[start:end], 0, notes)
+        if not _is_made_of_calls(value.value):
+            return None, end
+        self._repairs += notes
+        return value, end
 
     def _spend(self, effort: int) -> None:
-        self._effort += effort
+        self._effort += effort + _PRICE
         if self._effort > _PATIENCE * (len(self._text) + 1000):
             raise Broken(Problem.BROKEN_JSON, "too many brackets that are never closed")
 

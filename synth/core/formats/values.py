@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from json.decoder import JSONDecodeError, JSONDecoder
 from typing import Any
@@ -88,6 +89,31 @@ _DECODER = JSONDecoder(
 _ANY_JSON = JSONDecoder(strict=False, parse_int=str, parse_float=str, parse_constant=str)
 
 
+_WINDOW = 4096
+_LONGEST_TOKEN = 16
+
+
+def _decode(decoder: JSONDecoder, text: str, start: int) -> tuple[Any, int]:
+    """Decode the value at `start`; return it and where it ends.
+
+    An error of the decoder costs time in proportion to all the text before it (it counts lines),
+    so a reply with many errors would take quadratic time. The text is shown to it in small parts,
+    and as a whole only where a part may have been too small.
+    """
+    window = text[start : start + _WINDOW]
+    whole = len(window) < _WINDOW
+    try:
+        value, length = decoder.raw_decode(window)
+        if whole or length < _WINDOW:
+            return value, start + length
+    except JSONDecodeError as error:
+        late = error.pos >= _WINDOW - _LONGEST_TOKEN or error.msg.startswith("Unterminated")
+        if whole or not late:
+            raise
+    value, length = decoder.raw_decode(text[start:])
+    return value, start + length
+
+
 def value_at(text: str, start: int) -> tuple[Any, int, int]:
     """Read the JSON value that begins at `start`, spaces skipped.
 
@@ -99,7 +125,7 @@ def value_at(text: str, start: int) -> tuple[Any, int, int]:
     """
     start = skip_space(text, start)
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value, end = _decode(_DECODER, text, start)
         written = text[start:end]
         written.encode()
         _check_depth(written)
@@ -126,33 +152,24 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def members_of(text: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the members of the JSON object `text`: values, and the exact text of each.
-
-    Raises:
-        ValueError: not strict JSON, not an object, or text after it.
-    """
-    value, start, end = value_at(text, 0)
-    if not isinstance(value, dict):
-        raise ValueError(f"an object is wanted, found {type(value).__name__}")
-    if text[end:].strip(SPACE):
-        raise ValueError("text after the object")
+def members_of(value: Mapping[str, Any], text: str) -> dict[str, str]:
+    """Return the exact text of each member of the object `value`, whose strict JSON is `text`."""
     texts: dict[str, str] = {}
-    position = start + 1
-    for _ in value:
-        key, position = _ANY_JSON.raw_decode(text, skip_space(text, position))
+    position = text.index("{") + 1
+    for key in value:
+        _, position = _ANY_JSON.raw_decode(text, skip_space(text, position))
         begin = skip_space(text, text.index(":", position) + 1)
         _, position = _ANY_JSON.raw_decode(text, begin)
         texts[key] = text[begin:position]
         position = skip_space(text, position) + 1
-    return value, texts
+    return texts
 
 
-def items_of(text: str, count: int) -> list[str]:
-    """Return the exact text of each of the `count` items of the strict JSON list `text`."""
+def items_of(values: Sequence[Any], text: str) -> list[str]:
+    """Return the exact text of each item of the list `values`, whose strict JSON is `text`."""
     out = []
     position = text.index("[") + 1
-    for _ in range(count):
+    for _ in values:
         begin = skip_space(text, position)
         _, position = _ANY_JSON.raw_decode(text, begin)
         out.append(text[begin:position])
@@ -170,9 +187,9 @@ def foreign_end(text: str, start: int) -> tuple[int | None, int]:
         Unreadable: brackets nested by the hundred.
     """
     try:
-        _, end = _ANY_JSON.raw_decode(text, start)
+        _, end = _decode(_ANY_JSON, text, start)
     except JSONDecodeError as error:
-        return None, max(error.pos - start, 1)
+        return None, error.pos
     except RecursionError:
         raise Unreadable("nested too deeply", cut=False) from None
     return end, end - start
