@@ -60,7 +60,16 @@ class ModelConfig(Frozen):
     context: int | None = Field(default=None, ge=256, le=100_000_000)
     """Tokens the model can attend to; None leaves it to the endpoint."""
     tool_calls: Literal[
-        "native", "hermes", "hermes-json", "kimi-k2", "llama", "mistral", "json"
+        "native",
+        "hermes",
+        "hermes-json",
+        "json",
+        "kimi-k2",
+        "llama3",
+        "llama3-tag",
+        "mistral",
+        "mistral-v3",
+        "mistral-v11",
     ] = "native"
     """How it calls tools: in fields of the API, or as text of a family, which is written and read
     here. For endpoints that return calls as text."""
@@ -83,6 +92,13 @@ class ModelConfig(Frozen):
     """Money for a million tokens of reply."""
     price_cached: Price | None = None
     """Money for a million prompt tokens that the endpoint had cached; None is `price_in`."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _without_secrets(cls, url: str | None) -> str | None:
+        if url is not None and "@" in url.split("/")[2]:
+            raise ValueError("no user or password in an address: name a variable in key_env")
+        return url
 
 
 class Models(Frozen):
@@ -132,6 +148,8 @@ class Budget(Frozen):
     """Tokens of prompts and replies; where an endpoint does not say, the most it can have been."""
     money: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """In the currency of the prices."""
+    failures: float = Field(default=0.5, ge=0, le=1)
+    """Share of the last 50 episodes that may end without a verdict before the run stops."""
 
 
 class Errors(Frozen):

@@ -47,6 +47,17 @@ def test_a_file_is_read_and_overridden_by_set(tmp_path):
             "models.agent={model='m', base_url='localhost:1'}",
             "models.agent.base_url: String should",
         ),
+        (
+            "models.agent={model='m', base_url='http://me:secret@host/v1'}",
+            "models.agent.base_url: no user or password in an address",
+        ),
+        ("models.default.base_ulr=x", "did you mean base_url"),
+        ("models.agnet.model=m", "did you mean agent"),
+        ("models.judge={model='m', tool_calls='hermez'}", "models.judge.tool_calls: Input should"),
+        ("models.judge={model='m', price_in=-1}", "models.judge.price_in: Input should be"),
+        ("models.judge={model='m', concurrency=0}", "models.judge.concurrency: Input should be"),
+        ("budget.mony=3", "did you mean money"),
+        ("budget.requests=0", "budget.requests: Input should be"),
     ],
 )
 def test_a_wrong_override_is_one_clear_line(override, says):
@@ -88,6 +99,13 @@ def test_the_fingerprint_follows_content_and_ignores_the_trainer():
         "models.agent.base_url='http://localhost:1/v1'",
         "models.agent.key_env=OTHER_KEY",
         "models.agent.timeout_s=5",
+        "models.agent.attempt_s=5",
+        "models.agent.stream=true",
+        "models.agent.concurrency=3",
+        "models.user.price_in=2.5",
+        "models.user.price_out=2.5",
+        "models.user.finish_reason=optional",
+        "budget.money=3.5",
         "generate.limits.seconds=9",
         "train.model=tiny",
     ],
@@ -105,6 +123,8 @@ def test_where_a_model_is_reached_and_how_long_is_waited_decides_nothing(overrid
         ("models.agent.temperature=0.9", "models.agent.temperature: 0.6 -> 0.9"),
         ("generate.limits.turns=9", "generate.limits.turns: 24 -> 9"),
         ("models.user.model=x", "models.user: None -> "),
+        ("models.agent.tool_calls=hermes", "models.agent.tool_calls: 'native' -> 'hermes'"),
+        ("models.agent.reasoning=send", "models.agent.reasoning: 'omit' -> 'send'"),
     ],
 )
 def test_what_decides_changes_the_fingerprint_and_is_named(override, says):

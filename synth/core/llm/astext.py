@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.core.config import ModelConfig
-from synth.core.formats import ToolFormat, declare, get_format
+from synth.core.formats import ToolFormat, declare, fit_parsed, get_format
 from synth.core.protocols import Finish, Reply
 from synth.core.types import Message
 
@@ -85,12 +85,15 @@ def _said(messages: Sequence[Wire], index: int, family: ToolFormat) -> str:
     return text.removesuffix(family.stop)
 
 
-def read(reply: Reply, messages: Sequence[Wire], family: ToolFormat) -> Reply:
+def read(
+    reply: Reply, messages: Sequence[Wire], tools: Sequence[Wire], family: ToolFormat
+) -> Reply:
     """Return the reply with the calls that stand in its text.
 
     Args:
         reply: as the endpoint gave it.
         messages: the conversation so far: identifiers count the calls in it.
+        tools: those on offer, whose schemas tell what arguments are meant to be.
         family: the family of the text.
     """
     text = reply.message.content
@@ -103,6 +106,7 @@ def read(reply: Reply, messages: Sequence[Wire], family: ToolFormat) -> Reply:
             return reply
         repairs = (*reply.repairs, f"unreadable:{parsed.problem}")
         return dataclasses.replace(reply, finish=Finish.UNREADABLE, repairs=repairs)
+    parsed = fit_parsed(parsed, tools)
     message = Message(
         role="assistant",
         content=parsed.content,

@@ -298,7 +298,7 @@ class OpenAIModel:
         """Read calls out of the text, for endpoints that return them so."""
         if self._format is None:
             return reply
-        return astext.read(reply, request.messages, self._format)
+        return astext.read(reply, request.messages, request.tools, self._format)
 
 
 _NOTHING = Message(role="assistant")

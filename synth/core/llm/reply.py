@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from synth.core.errors import ModelFailed
-from synth.core.llm.arguments import read_arguments
+from synth.core.formats import fit_call
 from synth.core.protocols import Finish, Reply
 from synth.core.types import Message, ToolCall, Usage
 
@@ -29,6 +29,8 @@ _FINISH: dict[str, str] = {
 """Words of some endpoints for what others call by the usual name."""
 _BROKEN_OFF = frozenset({"error", "abort", "cancelled", "insufficient_system_resource"})
 """The endpoint ended it: the reply is incomplete."""
+_MAY_FIT = re.compile(r'\A\s*(\Z|")|"\s*[\[{]')
+"""Arguments that may be no object but its text, or hold text of a list or an object."""
 _THOUGHT = re.compile(r"\s*<think>(.*?)</think>\s*", re.S)
 
 
@@ -193,11 +195,16 @@ class _Reading:
             number = index
             while (identifier := f"call_{number}") in taken or identifier in given:
                 number += 1
-        name = self.clean(name)
-        text, repair = read_arguments(arguments, name, self.tools)
-        if repair:
-            self.repairs.append(repair)
-        return ToolCall(id=self.clean(identifier), name=name, arguments=self.clean(text))
+        if isinstance(arguments, dict):
+            self.repairs.append("arguments_as_object")
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        text = self.clean(arguments or "")
+        call = ToolCall(id=self.clean(identifier), name=self.clean(name), arguments=text)
+        if _MAY_FIT.search(text) is None:
+            return call
+        call, notes = fit_call(call, _schema(call.name, self.tools))
+        self.repairs += notes
+        return call
 
     def clean(self, text: str) -> str:
         """Replace what no file, database or terminal can keep."""
@@ -213,6 +220,15 @@ class _Reading:
         if paired.count("\ufffd") > text.count("\ufffd"):
             self.repairs.append("lone_surrogate")
         return paired
+
+
+def _schema(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    for tool in tools:
+        function = tool.get("function")
+        if isinstance(function, dict) and function.get("name") == name:
+            schema = function.get("parameters")
+            return schema if isinstance(schema, dict) else {}
+    return {}
 
 
 def without_surrogates(text: str) -> str:
