@@ -22,7 +22,7 @@ OPTIONS = {
     "report": "run",
     "export": "format limit run to",
     "lint": "",
-    "models": "",
+    "models": "config probes set",
     "train": "application config dataset model run set",
     "eval": "application config episodes model set",
     "mock-llm": "fault-rate faults latency-ms ledger port script seed",
