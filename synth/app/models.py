@@ -91,7 +91,8 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             continue
         words = {True: "yes", False: "no", None: "?"}
         found = [f"{name} {words[row['abilities'][name]]}" for name in ABILITIES]
-        found[0] += f" ({row['called']}/{row['probes']} called, {row['right']} right)"
+        counts = ", ".join(f"{row[name]} {name}" for name in ("called", "valid", "right"))
+        found[0] += f" (of {row['probes']}: {counts})"
         out.append(f"{head}  {', '.join(found)}, {row['latency_s']:g} s a reply")
         if row["hint"]:
             out.append(f"{' ' * len(head)}  {row['hint']}")

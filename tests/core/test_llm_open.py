@@ -237,7 +237,7 @@ def test_an_endpoint_of_text_gets_no_tools_and_plain_roles():
 def test_a_health_check_tries_every_ability():
     health = mocked(lambda mock: check("agent", config(mock), probes=3))
     assert health.error == ""
-    assert (health.probes, health.called) == (3, 3)
+    assert (health.probes, health.called, health.valid) == (3, 3, 3)
     assert health.abilities["usage"] is True
     assert health.abilities["json"] is True
     assert health.abilities["seed"] is True

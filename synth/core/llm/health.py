@@ -25,7 +25,7 @@ from synth.core.schemas import validator
 
 PROBES = 5
 ENOUGH = 0.8
-"""Share of the tool calls asked for that must come and be right."""
+"""Share of the tool calls asked for that must come and be valid."""
 NEEDED: dict[str, tuple[str, ...]] = {
     "agent": ("tools",),
     "world": ("json",),
@@ -79,8 +79,10 @@ class Health:
     """Tool calls asked for."""
     called: int = 0
     """Of those, answered by a call of any tool."""
+    valid: int = 0
+    """Of those, a tool that was on offer, with arguments that its schema allows."""
     right: int = 0
-    """Of those, the right tool, with arguments that its schema allows and that were asked for."""
+    """Of those, the tool and the city that were asked for: how able the model is."""
     abilities: dict[str, bool | None] = field(default_factory=lambda: dict.fromkeys(ABILITIES))
     """Ability -> whether it is there; None where it could not be tried."""
     latency_s: float | None = None
@@ -157,7 +159,9 @@ class _Examination:
         return reply
 
     async def _calls_tools(self, probes: int) -> bool:
-        schema = validator(_TOOLS[0]["function"]["parameters"])
+        schemas = {
+            tool["function"]["name"]: validator(tool["function"]["parameters"]) for tool in _TOOLS
+        }
         for number in range(probes):
             city, days = _CITIES[number % len(_CITIES)], number % 13 + 2
             text = f"What will the weather be like in {city} for the next {days} days?"
@@ -168,10 +172,11 @@ class _Examination:
             if not calls:
                 self._health.hint = self._health.hint or _hint(reply.message.content or "")
                 continue
-            value = calls[0].value
-            known = calls[0].name == _WANTED and schema.is_valid(value)
-            self._health.right += bool(known and value and value["city"] == city)
-        return self._health.right >= ENOUGH * probes
+            name, value = calls[0].name, calls[0].value or {}
+            valid = name in schemas and schemas[name].is_valid(value)
+            self._health.valid += valid
+            self._health.right += valid and name == _WANTED and value["city"] == city
+        return self._health.valid >= ENOUGH * probes
 
     async def _writes_json(self) -> bool:
         text = 'Write a JSON object with the members "city" (a text) and "people" (a number).'
