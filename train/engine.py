@@ -123,7 +123,8 @@ class TorchEngine:
         cache_tokens: most tokens whose attention state is kept between calls of `sample`.
         recompute: share of the layers whose inner results are computed again on the way back
             instead of being kept: half of them saves a third of the memory of a step and costs a
-            sixth of its time. None: half for models of 50M weights and more, else none.
+            sixth of its time. None: half for models of 50M weights and more, none for smaller ones
+            and where prompts need no gradient.
         through_prompt: False computes what stands before the trained tokens without a gradient,
             once for all rows that share it: half the time and memory of a step where prompts are
             long, for a gradient without the part that goes through the prompt's keys and values
@@ -147,7 +148,7 @@ class TorchEngine:
             raise BadInput("models with capped logits are not supported", where=loaded.name)
         self.places = places
         if recompute is None:
-            recompute = 0.5 if loaded.parameters >= 50_000_000 else 0.0
+            recompute = 0.5 if through_prompt and loaded.parameters >= 50_000_000 else 0.0
         _recompute(self.model, recompute)
         ours = install(self.model)
         self.share = ours and share

@@ -2,8 +2,8 @@
 
 A model that learned `find_customer` on one application calls it on every other, whatever tools are
 offered there. Function masking (Hammer, arXiv 2410.04587, section 3.2) renames the tools in the
-rows it learns from. Names drawn at random would be no words; these say the same in another way and
-style: `find_customer`, `fetchCustomer`, `query_customer`.
+rows it learns from. Here the verb stays, because every application shares it, and what it is about
+becomes something else: `find_customer`, `find_tenant`, `findParcel`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,22 @@ from typing import Any
 from synth.core import seeds
 from train.data import Conversation, agent_of
 
-_SAME = (
-    ("find", "get", "fetch", "retrieve", "query", "read", "show", "search"),
-    ("list", "show", "browse", "view", "fetch", "enumerate"),
-    ("search", "find", "query", "browse"),
-    ("create", "add", "open", "register", "make", "new"),
-    ("update", "change", "edit", "set", "modify", "amend"),
-    ("cancel", "delete", "remove", "drop", "revoke", "undo"),
-    ("book", "reserve", "arrange", "schedule"),
-    ("move", "transfer", "shift", "relocate"),
-    ("send", "submit", "post", "deliver"),
-    ("pay", "settle", "clear"),
-    ("block", "freeze", "lock", "suspend"),
-    ("request", "order", "want", "require"),
+_WORDS = (
+    "actor album animal article asset athlete author battery beacon boat bottle branch bridge "
+    "camera candidate captain chapter charter citizen client coach collection company concert "
+    "container contract courier course crew delivery device district donor driver engine event "
+    "exhibit factory farm file film garden garment ingredient island journal key kitchen lake "
+    "lesson library license machine market match member meter museum neighbour novel nurse object "
+    "operator orchard painting parcel parent partner passenger path permit pilot planet plant "
+    "player poem printer prize producer project pupil reader recipe record region relay reporter "
+    "route sample satellite school score seat sensor shelf ship signal singer song station statue "
+    "student supplier survey team tenant theatre train trainer tree truck vehicle village visitor "
+    "voter warehouse window witness worker workshop writer"
 )
-"""Verbs that can stand for one another at the front of a name."""
-_VERBS = {group[0]: group for group in _SAME}
+_NOUNS = _WORDS.split()
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_TRIES = 20
+LONGEST = 64
+"""Characters of a name that endpoints take."""
 
 
 def masked(rows: Iterable[Conversation], *, every: int, seed: int) -> list[Conversation]:
@@ -57,23 +55,21 @@ def masked(rows: Iterable[Conversation], *, every: int, seed: int) -> list[Conve
 
 
 def names(tools: Sequence[str], rng: random.Random) -> dict[str, str]:
-    """Return another name for each tool: no two the same, all in one style."""
-    style = rng.choice((_snake, _snake, _camel))
+    """Return another name for each tool: no two the same, all in one style.
+
+    A word means the same in all of them: `find_card` and `block_card` become `find_boat` and
+    `block_boat`.
+    """
+    style = rng.choice((_snake, _snake, _snake, _camel))
+    nouns = iter(rng.sample(_NOUNS, len(_NOUNS)))
+    meant: dict[str, str] = {}
     out: dict[str, str] = {}
     for tool in tools:
-        for _ in range(_TRIES):
-            other = style(_said_otherwise(tool, rng))
-            if other not in out.values() and other not in tools:
-                break
-        else:
-            other = tool
-        out[tool] = other
+        words = [word.lower() for word in _WORD.findall(tool)] or ["use"]
+        told = [meant.setdefault(word, next(nouns, word)) for word in words[1:]] or [next(nouns)]
+        name = style([words[0], *told])
+        out[tool] = name if len(name) <= LONGEST and name not in out.values() else tool
     return out
-
-
-def _said_otherwise(name: str, rng: random.Random) -> list[str]:
-    words = [word.lower() for word in _WORD.findall(name)] or ["tool"]
-    return [rng.choice(_VERBS.get(words[0], (words[0],))), *words[1:]]
 
 
 def _snake(words: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ Everything is sized by what this machine turned out to compute, and the figures 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,27 +19,36 @@ from synth.app._learning import (
     sample_cases,
 )
 from synth.app._show import afterwards, bar, interruptible
-from synth.core.config import Config
+from synth.core.config import Config, Errors
 from synth.core.protocols import World
 from synth.core.store import Workspace, now
 from synth.core.types import TaskKind
+from synth.pipeline.export import export
+from synth.pipeline.generate import Goal
+from synth.pipeline.job import generate
 from synth.pipeline.record import Training, record_evaluation, record_training
 from synth.pipeline.worlds import open_applications
 from train.data import Conversation, agent_of, prepare, read_conversations
 from train.evaluate import Case, Evaluation, evaluate
+from train.masking import masked
 from train.rl import EpisodeRollouts, RlConfig, train_rl
 from train.sft import SftConfig, train_sft
 
-CASES = 12
+CASES = 16
 """Episodes of the evaluation, all played at once: one wave."""
-SFT_TOKENS = 12_000
+SFT_TOKENS = 24_000
 """Most tokens of fine-tuning, and `SFT_SECONDS` at the speed that was measured, if that is less."""
-SFT_SECONDS = 110.0
-RL_SECONDS = 60.0
-AGENTS, ROWS, TOGETHER = 3, 8, 4
-"""Agents of each application that are learned from, rows of each, and rows of one step."""
-KINDS = (TaskKind.LOOKUP, TaskKind.UNSERVED)
+SFT_SECONDS = 150.0
+RL_SECONDS = 75.0
+KINDS = (TaskKind.LOOKUP,)
 """Kinds that so little training can teach so small a model; the report names them."""
+DRAWN, TOOLS, ROWS = 12, (4, 6), 300
+"""Agents drawn for each application, tools of each, and rows of them all."""
+AGENTS = 3
+"""Agents of each application that are learned from: those of the fewest words."""
+LONGEST, TOGETHER = 1_400, 3
+"""Most tokens of a row, and rows of one step, all of one agent: few, because so little training
+needs many steps more than large ones."""
 
 
 class Stages(Protocol):
@@ -52,19 +61,20 @@ class Stages(Protocol):
 def train_and_measure(
     config: Config, workspace: Path, run: Path, clock: Stages, *, held_out: str, offline: bool
 ) -> dict[str, Any]:
-    """Fine-tune on the dataset of `run`, evaluate before and after on `held_out`, reinforce.
+    """Fine-tune on lessons beside `run`, evaluate before and after on `held_out`, reinforce.
 
     Returns:
         `model`, `sft`, `eval`, `rl` as plain data.
     """
-    dataset = read_conversations(run / "dataset" / "train.jsonl")
     known = {name: world for name, world in open_applications().items() if name != held_out}
-    rows = [row for row in dataset if row.application in known and row.kind in KINDS]
+    lessons = run.with_name(f"{run.name}-lessons")
+    with clock.stage("lessons"):
+        rows = _lessons(config, workspace, lessons, known)
     texts = [str(m["content"]) for row in rows for m in row.messages if m.get("content")]
     with clock.stage("model"):
         opener = open_model if offline else open_model_or_tiny
         name = "tiny" if offline and not _fetched(workspace) else config.train.model
-        desk = Desk(*opener(name, workspace, texts))
+        desk = Desk(*opener(name, workspace, texts), through_prompt=False)
     # Another run or another model never goes on where this one stopped.
     folder = workspace / "checkpoints" / f"{run.name}-{desk.engine.loaded.name}"
     worlds = open_applications([held_out])
@@ -78,7 +88,7 @@ def train_and_measure(
         after = _evaluate(desk, cases)
     with afterwards():
         store = Workspace(workspace)
-        record_training(store, _training(desk.name, sft, run, config, started_at))
+        record_training(store, _training(desk.name, sft, lessons, config, started_at))
         record_evaluation(store, desk.name, as_data(before))
         record_evaluation(store, sft["checkpoint"], as_data(after))
     with clock.stage("rl"):
@@ -132,7 +142,8 @@ def _evaluate(desk: Desk, cases: Sequence[Case]) -> Evaluation:
 
 
 def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> dict[str, Any]:
-    prepared = prepare(_few_agents(rows), desk.renderer)
+    short = [row for row in rows if len(desk.renderer.render(row.messages, row.tools)) <= LONGEST]
+    prepared = prepare(masked(short, every=TOGETHER, seed=config.seed), desk.renderer)
     speed = desk.engine.training_speed(prepared.rows[:4])
     budget = min(SFT_TOKENS, int(speed * SFT_SECONDS))
     settings = SftConfig(
@@ -159,18 +170,51 @@ def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> 
     }
 
 
-def _few_agents(rows: Sequence[Conversation]) -> list[Conversation]:
-    """Return short rows of a few agents: rows of one agent share its prompt, computed once."""
+def _lessons(
+    config: Config, workspace: Path, folder: Path, applications: Iterable[str]
+) -> list[Conversation]:
+    """Generate what the small model learns from: look-ups of few agents, each with few tools.
+
+    The rows of one agent share its prompt, which is computed once for all of them; in the large
+    dataset hardly two rows of one kind do.
+    """
+    settings = config.generate.model_copy(
+        update={
+            "applications": tuple(sorted(applications)),
+            "mix": dict.fromkeys(KINDS, 1.0),
+            "tools": TOOLS,
+            "agents": DRAWN,
+            "errors": Errors(rate=0),
+            "live_share": 0.0,
+        }
+    )
+    lessons = config.model_copy(update={"generate": settings})
+    asyncio.run(generate(lessons, folder, workspace, Goal(accept=ROWS)))
+    export(folder, folder / "dataset", formats=("openai",), limit=None)
+    return _of_few_words(read_conversations(folder / "dataset" / "train.jsonl"))
+
+
+def _of_few_words(rows: Sequence[Conversation]) -> list[Conversation]:
+    """Return the rows of the agents of each application whose answers are shortest.
+
+    A small model that has seen a polite opening a few times goes on with it for ever.
+    """
     of_agent: dict[tuple[str, str], list[Conversation]] = {}
     for row in rows:
         of_agent.setdefault((row.application, agent_of(row.messages, row.tools)), []).append(row)
-    chosen: list[Conversation] = []
-    for application in sorted({row.application for row in rows}):
-        agents = [agent for agent in of_agent if agent[0] == application]
-        agents.sort(key=lambda agent: (len(agent[1]) / len(of_agent[agent]), agent))
-        for agent in agents[:AGENTS]:
-            chosen += sorted(of_agent[agent], key=lambda row: len(str(row.messages)))[:ROWS]
-    return chosen
+
+    def words(agent: tuple[str, str]) -> tuple[float, str]:
+        of_it = of_agent[agent]
+        said = [m.get("content") for r in of_it for m in r.messages if m["role"] == "assistant"]
+        return sum(len(text or "") for text in said) / len(of_it), agent[1]
+
+    applications = sorted({application for application, _ in of_agent})
+    chosen = [
+        agent
+        for application in applications
+        for agent in sorted((a for a in of_agent if a[0] == application), key=words)[:AGENTS]
+    ]
+    return [row for agent in chosen for row in of_agent[agent]]
 
 
 def _rl(desk: Desk, config: Config, folder: Path, worlds: dict[str, World]) -> dict[str, Any]:
@@ -189,9 +233,8 @@ def _rl(desk: Desk, config: Config, folder: Path, worlds: dict[str, World]) -> d
                 progress=lambda step, total, m: shown.update(step, total, f"reward {m['reward']}"),
             )
         )
-    checkpoint = desk.engine.save_weights(folder / "final")
     return {
-        "checkpoint": str(checkpoint),
+        "checkpoint": str(result.checkpoint),
         "reward_first": result.reward_first,
         "reward_last": result.reward_last,
         "iterations": result.iterations,

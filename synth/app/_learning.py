@@ -62,9 +62,11 @@ def open_model_or_tiny(name: str, workspace: Path, texts: list[str]) -> tuple[Lo
 class Desk:
     """A model at work: engine, renderer, and where it plays."""
 
-    def __init__(self, loaded: Loaded, name: str, *, max_tokens: int = 96) -> None:
+    def __init__(
+        self, loaded: Loaded, name: str, *, max_tokens: int = 96, through_prompt: bool = True
+    ) -> None:
         self.name = name
-        self.engine = TorchEngine(loaded)
+        self.engine = TorchEngine(loaded, through_prompt=through_prompt)
         self.renderer = Renderer(loaded.tokenizer, get_format("hermes"))
         # Episodes share their time with all others of a wave: no clock of their own.
         limits = Limits(turns=6, calls=8, seconds=None)
