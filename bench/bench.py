@@ -1,7 +1,7 @@
 """What things cost here: medians of repeated runs, next to the physical limit in the same run.
 
     make bench                    the whole table (about a minute on 2 cores)
-    python bench/bench.py engine generation command training
+    python bench/bench.py engine generation models command training
 
 This is no timed test: nothing fails when a machine is slow.
 """
@@ -125,9 +125,17 @@ def training_rows() -> Iterator[Row]:
     yield from rows()
 
 
+def model_rows() -> Iterator[Row]:
+    """Yield what a call of a model costs this process, beside the bare client."""
+    from bench_models import rows
+
+    yield from rows()
+
+
 TABLES = {
     "engine": engine_rows,
     "generation": generation_rows,
+    "models": model_rows,
     "command": command_rows,
     "training": training_rows,
 }

@@ -12,19 +12,20 @@ import resource
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from synth.core.config import ModelConfig, Models
 from synth.core.llm.journal import Journal
-from synth.core.llm.mock.child import child
+from synth.core.llm.mock.child import Child, child
 from synth.core.llm.open import OpenModels
 from synth.core.protocols import ChatRequest, Sampler
 from synth.core.types import Message
 
 LATENCY_MS = 20
 CONCURRENCY = (1, 32, 256, 1000)
-CALLS = {1: 100, 32: 1000, 256: 2000, 1000: 4000}
+CALLS = {1: 100, 32: 800, 256: 1500, 1000: 3000}
 _QUESTION = [
     {"role": "system", "content": "You help the members of a library. Be brief and exact."},
     {"role": "user", "content": "When is my loan of Dune due? I am Ann Lee, ann@ex.org."},
@@ -107,7 +108,7 @@ async def _ours(url: str, what: str, concurrency: int, folder: Path) -> tuple[fl
 async def _bare(url: str, what: str, concurrency: int) -> tuple[float, float]:
     import openai
 
-    client = openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0)
+    client = openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, timeout=600.0)
     sampler = Sampler()
     settings: dict[str, Any] = {"model": "mock", "temperature": sampler.temperature}
 
@@ -130,11 +131,15 @@ async def _bare(url: str, what: str, concurrency: int) -> tuple[float, float]:
         await client.close()
 
 
+def _mock(folder: Path, latency_ms: int) -> AbstractContextManager[Child]:
+    return child(folder / f"ledger-{latency_ms}.jsonl", f"--latency-ms={latency_ms}")
+
+
 def rows() -> Iterator[tuple[str, str, str]]:
     """Yield CPU a call and an episode, and how near to concurrency / latency it comes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with child(folder / "ledger.jsonl", f"--latency-ms={LATENCY_MS}") as mock:
+        with _mock(folder, LATENCY_MS) as mock:
             for what, calls in (("call", 1), ("episode", 4)):
                 for concurrency in CONCURRENCY:
                     run = folder / f"{what}-{concurrency}"
@@ -146,5 +151,8 @@ def rows() -> Iterator[tuple[str, str, str]]:
                         f"{ours:.2f} ms",
                         f"bare openai client {bare:.2f} ms; {share:.0%} of concurrency / latency",
                     )
+        with _mock(folder, 1000) as mock:
+            _, rate = asyncio.run(_ours(mock.url, "call", 256, folder / "slow"))
+            yield "calls of 1 s, 256 at once", f"{rate / 256:.0%}", "of concurrency / latency"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield "peak memory of this process", f"{peak:.0f} MB", "both clients, 1,000 in flight"
