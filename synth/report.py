@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,10 +13,14 @@ import orjson
 
 from synth.agents import agent_stats
 from synth.core.errors import BadInput, BadRow
+from synth.core.llm.ledger import at_least
 from synth.core.protocols import World
-from synth.core.types import Agent
+from synth.core.types import Agent, Fault
 from synth.gate import DECOYS
 from synth.run import Episode, Planned, Run
+
+MOST_REASONS, MOST_CHARACTERS = 5, 200
+"""Of errors of the infrastructure: how many are shown, and how much of each."""
 
 
 def run_report(run: Run, used: int, worlds: Mapping[str, World]) -> dict[str, Any]:
@@ -36,6 +41,9 @@ def run_report(run: Run, used: int, worlds: Mapping[str, World]) -> dict[str, An
     for planned in plan:
         given_up.update(planned.rejected)
     failed, faults = _failures(e for _, e in pairs)
+    broken = [p for p in plan if p.episode in run.failures and p.episode not in run.episodes]
+    if broken:
+        faults[str(Fault.INFRASTRUCTURE)] += len(broken)
     return {
         "run": run.path.name,
         "fingerprint": run.fingerprint,
@@ -45,10 +53,14 @@ def run_report(run: Run, used: int, worlds: Mapping[str, World]) -> dict[str, An
         "candidates": len(plan) + sum(given_up.values()),
         "given_up": dict(given_up.most_common()),
         "decoys": _decoys(plan),
-        "episodes": len(pairs),
+        "episodes": len(pairs) + len(broken),
         "accepted": len(passed),
         "rejected_by_reason": dict(failed.most_common()),
         "faults_by_owner": dict(faults.most_common()),
+        "failed_by": {str(Fault.AGENT): sum(failed.values())}
+        | {str(owner): faults[str(owner)] for owner in Fault if owner is not Fault.AGENT},
+        "infrastructure": _reasons(run.failures[p.episode][-1] for p in broken),
+        "by_try": _by_try(pairs, run.failures),
         "not_needed": len(run.plan) - len(plan),
         "by_application": _shares(pairs, "world"),
         "by_kind": _shares(pairs, "kind"),
@@ -70,6 +82,27 @@ def _failures(episodes: Iterable[Episode]) -> tuple[Counter[str], Counter[str]]:
         else:
             failed[verdict.reason] += 1
     return failed, faults
+
+
+def _reasons(errors: Iterable[str]) -> dict[str, int]:
+    """Return the commonest errors; what differs in numbers only is one."""
+    counts = Counter(re.sub(r"\d+(\.\d+)?", "#", error)[:MOST_CHARACTERS] for error in errors)
+    return dict(counts.most_common(MOST_REASONS))
+
+
+def _by_try(
+    pairs: Iterable[tuple[Planned, Episode]], failures: Mapping[str, Any]
+) -> dict[str, dict[str, int]]:
+    """Tell episodes that were played again from others: they may be other than those.
+
+    A harder task is longer, and meets a failure more often.
+    """
+    out = {name: {"episodes": 0, "accepted": 0} for name in ("first", "retried")}
+    for planned, episode in pairs:
+        row = out["retried" if planned.episode in failures else "first"]
+        row["episodes"] += 1
+        row["accepted"] += bool(episode.verdict.passed)
+    return out
 
 
 def _variety(
@@ -167,9 +200,10 @@ def read_report(run: Path) -> dict[str, Any]:
 
 
 def funnel_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return the yield funnel as lines of text, widest stage first."""
+    """Return the report as lines of text: the yield funnel, widest stage first, and the costs."""
     lines = [
         f"run {report['run']}: {report['accepted']} accepted of {report['episodes']} episodes",
+        *([f"  not finished: {report['gave_up']}"] if report.get("gave_up") else []),
         "",
         "yield",
         f"  candidates      {report['candidates']:>7}",
@@ -179,8 +213,10 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
         *_indented(report["rejected_by_reason"], "rejected"),
         *_indented(report["faults_by_owner"], "no verdict"),
         f"  accepted        {report['accepted']:>7}",
+        *_failed_lines(report),
+        "",
+        "decoys at the gate   tried    failed",
     ]
-    lines += ["", "decoys at the gate   tried    failed"]
     lines += [
         f"  {name:<16}{row['tried']:>8}{row['failed']:>10}"
         for name, row in report["decoys"].items()
@@ -197,8 +233,63 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
             f"  {name:<16}{row['episodes']:>8}{row['accepted']:>10}"
             for name, row in report[key].items()
         ]
-    return lines
+    return lines + _cost_lines(report)
 
 
 def _indented(counts: Mapping[str, int], word: str) -> list[str]:
     return [f"    {count:>7} {word}: {reason}" for reason, count in counts.items()]
+
+
+def _failed_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return who failed, and how episodes fared that were played again; nothing if nobody did."""
+    owners = report.get("failed_by", {})
+    lines = []
+    if any(owners.values()):
+        shares = ", ".join(f"{owner} {count}" for owner, count in owners.items())
+        lines += ["", f"failed by: {shares}"]
+        lines += _indented(report["infrastructure"], "without a result")
+    tries = report.get("by_try", {})
+    if tries and tries["retried"]["episodes"]:
+        shown = (
+            f"{name} {row['accepted']} of {row['episodes']}"
+            for name, row in (("at first try", tries["first"]), ("retried", tries["retried"]))
+        )
+        lines.append(f"accepted: {', '.join(shown)}")
+    return lines
+
+
+def _cost_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return what each role spent on each model; nothing where no model played."""
+    cost = report.get("cost")
+    if not cost:
+        return []
+    rows = [(f"{row['role']} {row['model']}", row) for row in cost["by_role"]]
+    width = max(len("in all"), *(len(name) for name, _ in rows)) + 2
+    heads = ("calls", "requests", "tokens in", "tokens out", "money")
+    lines = ["", f"{'cost':<{width + 2}}" + "".join(f"{head:>14}" for head in heads)]
+    for name, row in (*rows, ("in all", cost["total"])):
+        shown = {"complete": row["complete"]}
+        figures = (
+            f"{row['calls']:,}",
+            f"{row['attempts']:,}",
+            at_least(row["prompt_tokens"], **shown),
+            at_least(row["completion_tokens"], **shown),
+            at_least(row["money"], digits=4, **shown),
+        )
+        lines.append(f"  {name:<{width}}" + "".join(f"{figure:>14}" for figure in figures))
+    total, accepted = cost["total"], report["accepted"]
+    if total["unknown"]:
+        lines.append(f"  of {total['unknown']:,} requests nobody told the tokens")
+    if accepted and total["money"] is not None:
+        share = at_least(total["money"] / accepted, complete=total["complete"], digits=6)
+        lines.append(f"  an accepted episode: {share}")
+    return lines
+
+
+def report_page(report: Mapping[str, Any]) -> str:
+    """Return the report as a page for people, in Markdown."""
+    text = "\n".join(funnel_lines(report)).replace("```", "` ` `")
+    who = "".join(
+        f"- {player}: {count} episodes\n" for player, count in report["played_by"].items()
+    )
+    return f"# Run {report['run']}\n\n```\n{text}\n```\n\n## Who played\n\n{who}"

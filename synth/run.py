@@ -5,10 +5,13 @@
     plan.jsonl           every episode that shall exist, in order, with its whole task
     agents.jsonl         the agents the plan refers to
     episodes-0.jsonl     one finished episode a line: trajectory and verdict
-    report.json          what came of it, written at the end
+    failures-0.jsonl     one line for each time that the infrastructure broke an episode
+    calls-0.jsonl        every reply of a model and what it cost (see `synth.core.llm.journal`)
+    report.json, .md     what came of it, written at the end
 
 Resume trusts these files only. The plan grows deterministically from the configuration, so a plan
-row lost to a crash is made again; finished episodes are never played again.
+row lost to a crash is made again. Finished episodes are never played again; broken ones are, and
+meet the replies that they already had.
 """
 
 from __future__ import annotations
@@ -58,6 +61,13 @@ class Episode(Frozen):
     verdict: Verdict
 
 
+class Failure(Frozen):
+    """One time that the infrastructure broke an episode: no result, it is played again."""
+
+    episode: str
+    error: str
+
+
 def episode_id(task: Task, seed: int, fingerprint: str, sample: int = 0) -> str:
     """Return the identity of an episode."""
     return content_key([task.key, seed, fingerprint, sample], digits=16)
@@ -90,9 +100,14 @@ class Run:
             self.episodes: dict[str, Episode] = {
                 episode.trajectory.episode: episode for episode in read_episodes(path)
             }
+            self.failures: dict[str, list[str]] = {}
+            """Episode -> why the infrastructure broke it, each time."""
+            for failure in read_failures(path):
+                self.failures.setdefault(failure.episode, []).append(failure.error)
             self._plan_file = jsonl.Appender(path / "plan.jsonl")
             self._agent_file = jsonl.Appender(path / "agents.jsonl")
             self._episode_file = jsonl.Appender(path / "episodes-0.jsonl")
+            self._failure_file = jsonl.Appender(path / "failures-0.jsonl")
         except BaseException:
             os.close(self._lock)
             raise
@@ -134,14 +149,21 @@ class Run:
         self._episode_file.append(episode.model_dump_json().encode())
         self.episodes[episode.trajectory.episode] = episode
 
-    def write_report(self, report: dict[str, Any]) -> None:
-        """Write report.json."""
+    def add_failure(self, failure: Failure) -> None:
+        """Append a time that the infrastructure broke an episode."""
+        self._failure_file.append(failure.model_dump_json().encode())
+        self.failures.setdefault(failure.episode, []).append(failure.error)
+
+    def write_report(self, report: dict[str, Any], page: str) -> None:
+        """Write report.json, and report.md for people."""
+        jsonl.write_atomic(self.path / "report.md", page.encode())
         data = orjson.dumps(report, option=orjson.OPT_INDENT_2)
         jsonl.write_atomic(self.path / "report.json", data)
 
     def close(self) -> None:
         """Sync the files and let others in."""
-        for file in (self._agent_file, self._plan_file, self._episode_file):
+        files = (self._agent_file, self._plan_file, self._episode_file, self._failure_file)
+        for file in files:
             file.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -234,6 +256,12 @@ def read_episodes(path: Path) -> Iterator[Episode]:
     """Yield the finished episodes of a run folder; raises as `read_plan`."""
     for file in sorted(path.glob("episodes-*.jsonl")):
         yield from _rows(file, Episode)
+
+
+def read_failures(path: Path) -> Iterator[Failure]:
+    """Yield how the infrastructure broke episodes of a run folder; raises as `read_plan`."""
+    for file in sorted(path.glob("failures-*.jsonl")):
+        yield from _rows(file, Failure)
 
 
 def _rows(path: Path, model: type[Row]) -> Iterator[Row]:

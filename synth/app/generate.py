@@ -3,22 +3,30 @@
 toolloom generate --accept 1000            exactly 1000 accepted episodes, in plan order
 toolloom generate --episodes 500           500 episodes, however many pass
 The same command resumes what was interrupted. Models play where [models] in the configuration
-says so; otherwise the scripted players do (no key, no cost).
+says so; otherwise the scripted players do (no key, no cost). Limits of what they may cost stand in
+[budget], e.g. --set budget.money=20; a run that meets one ends with exit code 3 and can go on.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import time
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from synth.app._endpoints import check_endpoints
 from synth.app._options import add_config, add_run, positive, read_config, run_folder
-from synth.app._show import bar, show
+from synth.app._show import bar, say, show
 from synth.core.errors import TargetMissed
-from synth.pipeline.generate import Goal, Progress
+from synth.core.llm.ledger import at_least
 from synth.pipeline.job import generate
+from synth.pipeline.progress import Goal, Progress
 from synth.report import funnel_lines
+
+REFRESH_S = 0.2
+"""Seconds between two wordings of the note."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +41,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="episodes in flight when models play (default: 8)",
     )
+    parser.add_argument(
+        "--max-failures",
+        type=_share,
+        metavar="SHARE",
+        help="stop where more of the last 50 episodes end without a verdict (default: 0.5)",
+    )
     add_run(parser)
     add_config(parser)
 
 
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError("must be between 0 and 1")
+    return share
+
+
+_share.__name__ = "share"
+
+
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Generate, and return the report."""
+    if arguments.max_failures is not None:
+        arguments.set.append(f"budget.failures={arguments.max_failures}")
     config = read_config(arguments)
     folder = run_folder(arguments, must_exist=False)
     goal = Goal(accept=arguments.accept, episodes=arguments.episodes)
@@ -46,11 +72,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if not (folder / "report.json").exists():  # a run that is complete needs nobody
         asyncio.run(check_endpoints(config))
     with bar("generate") as shown:
+        tale = _Tale(goal)
 
         def on_progress(progress: Progress) -> None:
-            done = progress.accepted if goal.accept else progress.played
-            note = f"{progress.accepted} accepted of {progress.played} played"
-            shown.update(done, wanted, note)
+            shown.update(tale.done(progress), wanted, tale.note(progress))
 
         report = asyncio.run(
             generate(
@@ -64,11 +89,87 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     if not arguments.json:
         show("\n".join(funnel_lines(report)))
+    _tell_losses(report)
     if report["gave_up"]:
         raise TargetMissed(
             f"{report['accepted']} of {wanted} {'accepted' if goal.accept else 'episodes'}: "
             f"{report['gave_up']}",
             where=str(folder),
-            remedy="mend the cause; the same command goes on",
+            remedy=report["remedy"],
         )
     return report
+
+
+def _tell_losses(report: dict[str, Any]) -> None:
+    """Say what could not be used of what an earlier session had paid for."""
+    journal = report["journal"] or {}
+    if journal.get("damaged"):
+        say(f"{journal['damaged']} damaged rows of the journal were left out and asked for again")
+    for call, why in list(journal.get("differed", {}).items())[:1]:
+        say(f"{len(journal['differed'])} journalled replies were not used, e.g. {call}: {why}")
+
+
+class _Tale:
+    """Says how a generation goes on, in one line.
+
+    Args:
+        goal: what it is for.
+    """
+
+    def __init__(self, goal: Goal) -> None:
+        self.goal = goal
+        self._started = time.monotonic()
+        self._begun: int | None = None
+        self._said = False
+        self._note, self._next = "", 0.0
+
+    def done(self, progress: Progress) -> int:
+        """Return how much of the goal is reached."""
+        return progress.accepted if self.goal.accept else progress.played
+
+    def note(self, progress: Progress) -> str:
+        """Return what else there is to say."""
+        if progress.ending and not self._said:
+            self._said = True
+            say("ending once the replies under way are here; Ctrl-C again ends at once")
+        now = time.monotonic()
+        if now >= self._next:  # it is asked for at every candidate
+            self._note, self._next = ", ".join(self._parts(progress)), now + REFRESH_S
+        return self._note
+
+    def _parts(self, progress: Progress) -> Iterator[str]:
+        yield f"{progress.accepted} accepted of {progress.played} played"
+        if progress.fresh:
+            yield from self._pace(progress)
+        spent = progress.spent
+        if spent is not None:
+            tokens = spent["prompt_tokens"] + spent["completion_tokens"]
+            told = at_least(tokens, complete=spent["complete"])
+            yield f"{spent['attempts']:,} requests, {told} tokens"
+            if spent["money"] is not None:
+                yield f"{at_least(spent['money'], complete=spent['complete'], digits=2)} spent"
+        for waiting in progress.waiting:
+            until = datetime.fromtimestamp(waiting.until).astimezone()
+            yield f"waiting until {until:%H:%M:%S}: {waiting.why}"
+
+    def _pace(self, progress: Progress) -> Iterator[str]:
+        """Give the rate of this session, and how long it will take at that rate."""
+        done = self.done(progress)
+        if self._begun is None:  # what earlier sessions did is counted first, in no time
+            self._begun, self._started = done, time.monotonic()
+        seconds = time.monotonic() - self._started
+        made, wanted = done - self._begun, self.goal.accept or self.goal.episodes or 0
+        if made > 0 and seconds > 0:
+            yield _rate(made / seconds)
+            yield f"{_duration((wanted - done) * seconds / made)} left"
+
+
+def _rate(a_second: float) -> str:
+    return f"{a_second:.1f}/s" if a_second >= 1 else f"{60 * a_second:.1f}/min"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,4 +1,4 @@
-"""Say what came of a run: yield funnel, shares, who played."""
+"""Say what came of a run: yield funnel, shares, who failed, who played, what it cost."""
 
 from __future__ import annotations
 

@@ -1,75 +1,38 @@
 """The loop of generation: grow the plan, play what is not yet played, judge, keep.
 
 `accept=N` means the first N passes in plan order; surplus episodes stay in the run, unused. What
-the infrastructure broke is no result: it is counted, not written, and played again by the next
-session.
+the infrastructure broke is no result: it is noted, and played again by the next session.
+
+Episodes are played in a window that slides over the plan: each one that ends makes room for the
+next, while a slow one holds up nothing but the counting, which goes in plan order. So no result
+depends on how many play at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from synth.core.config import Config
+from synth.core.errors import BudgetSpent
 from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
 from synth.core.seeds import rng
-from synth.core.types import Agent, Fault, Verdict
+from synth.core.types import Agent, Fault
 from synth.episode import play_and_judge
 from synth.pipeline.compose import Composer
+from synth.pipeline.progress import BARREN, WINDOW, Failures, Goal, Progress, Stop
 from synth.reference import ErrorRates, ReferenceAgent
-from synth.run import Episode, Planned, Run
+from synth.run import Episode, Failure, Planned, Run
 
-BARREN = 300
-"""Episodes in a row without an accepted one after which `accept` is given up."""
-BROKEN = 20
-"""Episodes in a row without any verdict after which a run is given up: nobody answers."""
+__all__ = ["Generation", "Goal", "MakeAgent", "MakeUser", "Progress", "reference_player"]
+
+AHEAD = 16
+"""Places begun beyond the first unfinished one, for each episode in flight: bounds memory."""
+DRAIN_S = 10.0
+"""Seconds for replies that are under way when a run ends; they were asked for, and cost money."""
 
 MakeAgent = Callable[[Planned, Agent], AgentPlayer]
 MakeUser = Callable[[Planned], UserPlayer]
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """When a run is done: so many accepted episodes, or so many episodes at all."""
-
-    accept: int | None = None
-    episodes: int | None = None
-
-
-@dataclass(slots=True)
-class Progress:
-    """What a running generation can tell: shown live, and the yield funnel at its end."""
-
-    candidates: int = 0
-    planned: int = 0
-    played: int = 0
-    accepted: int = 0
-    not_needed: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    """Candidates given up while sampling or at the gate, by reason."""
-    verdicts: Counter[str] = field(default_factory=Counter)
-    """Judged episodes that did not pass, by the first stage that failed."""
-    faults: Counter[str] = field(default_factory=Counter)
-    """Episodes without a verdict, by who failed."""
-    barren: int = 0
-    """Episodes of this session since the last accepted one."""
-    broken: int = 0
-    """Episodes of this session since the last one with a verdict."""
-
-    def count(self, verdict: Verdict, *, fresh: bool) -> None:
-        """Count a judged episode; `fresh` if it was played in this session."""
-        self.played += 1
-        self.barren = 0 if verdict.passed else self.barren + fresh
-        self.broken = self.broken + fresh if verdict.broken_by else 0
-        if verdict.passed:
-            self.accepted += 1
-        elif verdict.broken_by:
-            self.faults[str(verdict.broken_by)] += 1
-        else:
-            self.verdicts[verdict.reason] += 1
 
 
 class Generation:
@@ -82,6 +45,7 @@ class Generation:
         players: make the player of the agent's and of the user's role for an episode.
         concurrency: episodes in flight at once (useful with models only).
         on_progress: called after every candidate and every episode.
+        over: set here when no model shall be asked any more.
     """
 
     def __init__(
@@ -93,16 +57,27 @@ class Generation:
         players: tuple[MakeAgent, MakeUser],
         concurrency: int = 1,
         on_progress: Callable[[Progress], None] = lambda progress: None,
+        over: asyncio.Event | None = None,
     ) -> None:
         self.config, self.worlds, self.run = config, worlds, run
         self.composer = Composer(config, worlds)
         self.make_agent, self.make_user = players
         self.concurrency, self.on_progress = concurrency, on_progress
+        self._closing = over
         self.progress = Progress()
         self.used = 0
         """Places of the plan that the goal needed."""
-        self.gave_up: str | None = None
+        self.stop: Stop | None = None
         """Why the goal was not reached; None where it was."""
+        self._spent = False
+        self._failures = Failures(config.budget.failures)
+        self._head = self._start = 0
+        """First place that is not counted; first place that is not begun."""
+        self._flying: dict[asyncio.Task[Episode], int] = {}
+        self._ended: dict[int, Episode] = {}
+        """Finished places from `_head` on."""
+        self._passed = 0
+        """How many of them passed."""
         self._idle: dict[str, list[Environment]] = {}
         self._played: set[str] = set()
 
@@ -111,51 +86,131 @@ class Generation:
 
         Returns:
             The counts of the whole run, earlier sessions included.
+
+        Raises:
+            asyncio.CancelledError: it was interrupted; replies under way were waited for.
         """
         for planned in self.run.plan:
             self.composer.remember(planned)
         try:
-            index = 0
-            while not self._met(goal, index) and self.gave_up is None:
-                window = [
-                    await self._place(i)
-                    for i in range(index, min(index + self.concurrency, goal.episodes or 1 << 60))
-                ]
-                for episode in await _all(self._finish(planned) for planned in window):
-                    self._count(episode, goal)
-                index += len(window)
-                self.gave_up = None if self._met(goal, index) else self._hopeless(goal)
-            self.used = self._used(goal, index)
-            self.progress.not_needed = len(self.run.plan) - self.used
+            await self._play(goal)
+            await self._drain()
+        except asyncio.CancelledError:
+            self.progress.ending = True
+            self.on_progress(self.progress)
+            await self._drain()
+            raise
         finally:
-            await self._close()
+            await self._end()
+        self._sum_up(goal)
         return self.progress
 
-    def _met(self, goal: Goal, index: int) -> bool:
+    async def _play(self, goal: Goal) -> None:
+        """Slide the window until the goal is met, or nothing more can be done for it."""
+        while not self._over(goal):
+            if self._may_begin(goal):
+                await self._begin()
+            elif self._flying:
+                await self._land()
+            else:
+                return  # a budget is spent, and nothing goes on without it
+            while self._head in self._ended and not self._over(goal):
+                self._count(goal)
+
+    def _over(self, goal: Goal) -> bool:
+        """Say whether the goal is met, or hopeless. A spent budget ends no episode under way."""
+        return self._met(goal) or (self.stop is not None and not self._spent)
+
+    def _met(self, goal: Goal) -> bool:
         if goal.accept is not None:
             return self.progress.accepted >= goal.accept
-        return goal.episodes is None or index >= goal.episodes
+        return goal.episodes is None or self._head >= goal.episodes
 
-    def _hopeless(self, goal: Goal) -> str | None:
-        """Return why going on makes no sense, or None."""
-        progress = self.progress
-        if progress.broken >= BROKEN:
-            owner = progress.faults.most_common(1)[0][0]
-            return f"no verdict on {progress.broken} episodes in a row: {owner} failed"
-        if goal.accept is not None and progress.barren >= BARREN:
+    def _may_begin(self, goal: Goal) -> bool:
+        """Say whether another episode is wanted now.
+
+        Where accepted ones are counted, no more are in flight than are expected to be needed.
+        """
+        flying = len(self._flying)
+        if self._spent or flying >= self.concurrency:
+            return False
+        if self._start - self._head >= AHEAD * self.concurrency:
+            return False
+        if goal.accept is None:
+            return goal.episodes is None or self._start < goal.episodes
+        passed = self.progress.accepted + self._passed
+        share = (passed + 1) / (self.progress.played + len(self._ended) + 1)
+        return passed + flying * share < goal.accept
+
+    async def _begin(self) -> None:
+        """Begin the next place of the plan; one that is finished has only to be counted."""
+        index = self._start
+        planned = await self._place(index)
+        self._start += 1
+        done = self.run.episodes.get(planned.episode)
+        if done is None:
+            self._flying[asyncio.create_task(self._finish(planned))] = index
+            await asyncio.sleep(0)  # making many places in a row would keep the others waiting
+        else:
+            self._keep(index, done)
+
+    async def _land(self) -> None:
+        """Wait until an episode ends."""
+        done, _ = await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            index = self._flying.pop(task)
+            try:
+                self._keep(index, task.result())
+            except BudgetSpent as error:
+                self._spent = True
+                self.stop = self.stop or Stop(error.what, f"{error.where}: {error.remedy}")
+
+    def _keep(self, index: int, episode: Episode) -> None:
+        self._ended[index] = episode
+        self._passed += bool(episode.verdict.passed)
+
+    def _count(self, goal: Goal) -> None:
+        """Count the next place of the plan, and see whether there is hope."""
+        episode = self._ended.pop(self._head)
+        self._head += 1
+        verdict, progress = episode.verdict, self.progress
+        self._passed -= bool(verdict.passed)
+        fresh = episode.trajectory.episode in self._played
+        progress.count(verdict, fresh=fresh)
+        self.on_progress(progress)
+        failing = fresh and self._failures.add(failed=verdict.broken_by is not None)
+        if self._met(goal) or self.stop is not None:
+            return
+        if failing:
+            (owner, count), said = progress.faults.most_common(1)[0], episode.trajectory.error
+            last = f"; the last time: {said}" if said else ""
+            share = f"over {self.config.budget.failures:.0%} of the last {WINDOW} episodes"
+            self.stop = Stop(f"no verdict on {share}: {owner} failed {count} times{last}")
+        elif goal.accept is not None and progress.barren >= BARREN:
             reasons = progress.verdicts.most_common(1) or progress.faults.most_common(1)
-            return f"none of {progress.barren} episodes in a row was accepted: {reasons[0][0]}"
-        return None
+            why = f"none of {progress.barren} episodes in a row was accepted: {reasons[0][0]}"
+            self.stop = Stop(why)
 
-    def _used(self, goal: Goal, index: int) -> int:
-        """Return how many places there are up to the last accepted episode that was wanted."""
-        if goal.accept is None or self.gave_up is not None:
-            return index
-        passed = [
-            planned.index
-            for planned in self.run.plan[:index]
-            if self.run.episodes[planned.episode].verdict.passed
-        ]
+    def _sum_up(self, goal: Goal) -> None:
+        """Say why the goal was not reached, if so, and how many places it took."""
+        progress = self.progress
+        broken = progress.faults[str(Fault.INFRASTRUCTURE)]
+        if self._met(goal):
+            self.stop = None
+            if goal.accept is None and broken:
+                why = f"{broken} of {progress.played} have no result: the infrastructure failed"
+                self.stop = Stop(why, "the same command plays them again")
+        self.used = self._used(goal)
+        progress.not_needed = len(self.run.plan) - self.used
+
+    def _used(self, goal: Goal) -> int:
+        """Return how many places there are up to the last one that was wanted."""
+        if self._spent and not self._met(goal):
+            return len(self.run.plan)  # also what is finished behind a place that is not
+        if goal.accept is None or self.stop is not None:
+            return self._head
+        found = (self.run.episodes.get(p.episode) for p in self.run.plan[: self._head])
+        passed = [index for index, e in enumerate(found) if e is not None and e.verdict.passed]
         return passed[goal.accept - 1] + 1
 
     async def _place(self, index: int) -> Planned:
@@ -176,10 +231,7 @@ class Generation:
         self.on_progress(self.progress)
 
     async def _finish(self, planned: Planned) -> Episode:
-        """Return the finished episode of a plan row: read from the run, or played and written."""
-        done = self.run.episodes.get(planned.episode)
-        if done is not None:
-            return done
+        """Play an episode, and write what became of it."""
         agent, environment = self.run.agents[planned.agent], self._borrow(planned.world)
         try:
             trajectory, verdict = await play_and_judge(
@@ -198,7 +250,7 @@ class Generation:
         episode = Episode(trajectory=trajectory, verdict=verdict)
         self._played.add(planned.episode)
         if trajectory.fault is Fault.INFRASTRUCTURE:
-            self.run.episodes[planned.episode] = episode
+            self.run.add_failure(Failure(episode=planned.episode, error=trajectory.error or ""))
         else:
             self.run.add_episode(episode)
         return episode
@@ -207,13 +259,25 @@ class Generation:
         idle = self._idle.setdefault(world, [])
         return idle.pop() if idle else self.worlds[world].environment()
 
-    def _count(self, episode: Episode, goal: Goal) -> None:
-        if goal.accept is not None and self.progress.accepted >= goal.accept:
+    async def _drain(self) -> None:
+        """Let replies that are under way arrive, and nothing more be asked for."""
+        if self._closing is not None:
+            self._closing.set()
+        if not self._flying:
             return
-        self.progress.count(episode.verdict, fresh=episode.trajectory.episode in self._played)
-        self.on_progress(self.progress)
+        done, _ = await asyncio.wait(self._flying, timeout=DRAIN_S)
+        for task in done:
+            self._flying.pop(task)
+            if not task.cancelled() and not isinstance(task.exception(), BudgetSpent):
+                task.result()  # it is on disk; an error is one of all
 
-    async def _close(self) -> None:
+    async def _end(self) -> None:
+        """End what is still played, and give the environments back."""
+        tasks = list(self._flying)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._flying.clear()
         await self.composer.close()
         for environments in self._idle.values():
             for environment in environments:
@@ -228,14 +292,3 @@ def reference_player(rates: ErrorRates) -> MakeAgent:
         return ReferenceAgent(planned.task, agent, rng(planned.seed, "agent"), rates)
 
     return make
-
-
-async def _all(work: Iterable[Coroutine[Any, Any, Episode]]) -> list[Episode]:
-    """Wait for all of it; the first failure ends the rest before their environments close."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from simulators.users.model import ModelUser
 from simulators.users.scripted import ScriptedUser
-from synth.core.config import Config, ModelConfig
-from synth.core.errors import BadInput, BadRow
+from synth.core.config import Config
+from synth.core.errors import BadInput, BadRow, BudgetSpent
 from synth.core.jsonl import write_atomic
-from synth.core.protocols import LLM, AgentPlayer, Sampler, UserPlayer, World
+from synth.core.protocols import LLM, AgentPlayer, ChatRequest, Reply, UserPlayer, World
 from synth.core.seeds import rng
 from synth.core.store import Workspace
 from synth.core.types import Agent
 from synth.pipeline.compose import made_of
-from synth.pipeline.generate import (
-    Generation,
-    Goal,
-    MakeAgent,
-    MakeUser,
-    Progress,
-    reference_player,
-)
+from synth.pipeline.generate import Generation, reference_player
 from synth.pipeline.ingest import ingest
+from synth.pipeline.progress import Goal, Progress
 from synth.pipeline.worlds import open_worlds
 from synth.players import ModelAgent
 from synth.reference import ErrorRates
-from synth.report import run_report
+from synth.report import report_page, run_report
 from synth.run import Planned, Run
+
+if TYPE_CHECKING:
+    from synth.core.llm.open import OpenModels  # openai takes a second to import
+
+TICK_S = 1.0
+"""Seconds between two looks at what models cost and wait for."""
 
 
 async def generate(
@@ -60,27 +62,30 @@ async def generate(
         BadInput: the run was started with other settings, or with other tools.
     """
     worlds = open_worlds(config, workspace)
-    models: list[Any] = []
     try:
-        players = (_agent_player(config, models), _user_player(config, models))
         with Run(folder, config, made_of(worlds)) as run:
             _write_tools(folder, worlds)
-            generation = Generation(
-                config,
-                worlds,
-                run,
-                players=players,
-                concurrency=concurrency if models else 1,
-                on_progress=on_progress,
-            )
-            await generation.until(goal)
-            report = run_report(run, generation.used, worlds)
-            report["gave_up"] = generation.gave_up
-            run.write_report(report)
+            async with _opened(config, run, workspace) as models:
+                over = asyncio.Event()
+                players = _Players(config, models, over)
+                generation = Generation(
+                    config,
+                    worlds,
+                    run,
+                    players=(players.agent, players.user),
+                    concurrency=1 if models is None else concurrency,
+                    on_progress=on_progress,
+                    over=over,
+                )
+                async with _watched(models, generation.progress, on_progress):
+                    await generation.until(goal)
+                report = run_report(run, generation.used, worlds)
+                stop = generation.stop
+                report |= {"gave_up": stop and stop.why, "remedy": stop and stop.remedy}
+                report |= _costs(models)
+                run.write_report(report, report_page(report))
         ingest(Workspace(workspace), run, worlds)
     finally:
-        for model in models:
-            await model.close()
         for world in worlds.values():
             await world.close()
     return report
@@ -113,34 +118,105 @@ def _write_tools(folder: Path, worlds: Mapping[str, World]) -> None:
         )
 
 
-def _agent_player(config: Config, models: list[Any]) -> MakeAgent:
-    settings = config.models.agent
-    if settings is None:
-        return reference_player(ErrorRates.uniform(config.generate.errors.rate))
-    model, sampler = _open(settings, models)
+@asynccontextmanager
+async def _opened(config: Config, run: Run, workspace: Path) -> AsyncIterator[OpenModels | None]:
+    """Open the models of a run and its journal; None where no model plays."""
+    if not config.models.roles():
+        yield None
+        return
+    from synth.core.llm.journal import Journal
+    from synth.core.llm.open import OpenModels  # openai takes a second to import
 
-    def make(planned: Planned, agent: Agent) -> AgentPlayer:
-        return ModelAgent(model, sampler)
-
-    return make
-
-
-def _user_player(config: Config, models: list[Any]) -> MakeUser:
-    settings = config.models.user
-    if settings is None:
-        return lambda planned: ScriptedUser(planned.task.request, rng(planned.seed, "user"))
-    model, sampler = _open(settings, models)
-
-    def make(planned: Planned) -> UserPlayer:
-        return ModelUser(model, sampler)
-
-    return make
+    journal = Journal(run.path, finished=run.episodes)
+    try:
+        models = OpenModels(
+            config.models,
+            budget=config.budget,
+            journal=journal,
+            folders=[workspace / "cache" / "models"],
+        )
+        try:
+            yield models
+        finally:
+            await models.close()
+    finally:
+        journal.close()
 
 
-def _open(settings: ModelConfig, models: list[Any]) -> tuple[LLM, Sampler]:
-    from synth.core.llm.client import OpenAIModel  # openai takes a second to import
+@asynccontextmanager
+async def _watched(
+    models: OpenModels | None, progress: Progress, on_progress: Callable[[Progress], None]
+) -> AsyncIterator[None]:
+    """Tell every second what models cost so far and wait for, also while nothing ends."""
 
-    model = OpenAIModel(settings)
-    models.append(model)
-    sampler = Sampler(settings.temperature, settings.top_p, settings.max_tokens)
-    return model, sampler
+    async def look() -> None:
+        while models is not None:
+            progress.spent, progress.waiting = models.ledger.total(), models.waiting()
+            on_progress(progress)
+            await asyncio.sleep(TICK_S)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+def _costs(models: OpenModels | None) -> dict[str, Any]:
+    """Return what models cost, all sessions together, and what this one found in the journal."""
+    if models is None or models.journal is None:
+        return {"cost": None, "journal": None}
+    journal, ledger = models.journal, models.ledger
+    found = {"replayed": journal.replayed, "damaged": journal.damaged, "differed": journal.differed}
+    return {"cost": {"by_role": ledger.rows(), "total": ledger.total()}, "journal": found}
+
+
+class _Players:
+    """Who plays which role: a model where one is configured, a program otherwise.
+
+    Args:
+        config: names the models, and how often the reference agent errs.
+        models: those that are open.
+        over: set when no model shall be asked any more.
+    """
+
+    def __init__(self, config: Config, models: OpenModels | None, over: asyncio.Event) -> None:
+        self.models, self.over = models, over
+        self._reference = reference_player(ErrorRates.uniform(config.generate.errors.rate))
+
+    def agent(self, planned: Planned, agent: Agent) -> AgentPlayer:
+        """Return the agent of an episode."""
+        if self.models is None or "agent" not in self.models:
+            return self._reference(planned, agent)
+        return ModelAgent(self._bound("agent", planned), self.models.sampler("agent"))
+
+    def user(self, planned: Planned) -> UserPlayer:
+        """Return the user of an episode."""
+        if self.models is None or "user" not in self.models:
+            return ScriptedUser(planned.task.request, rng(planned.seed, "user"))
+        return ModelUser(self._bound("user", planned), self.models.sampler("user"))
+
+    def _bound(self, role: str, planned: Planned) -> LLM:
+        assert self.models is not None
+        return _UntilOver(self.models.bound(role, planned.episode), self.over)
+
+
+class _UntilOver:
+    """A model that is asked for nothing more once the run ends: what is under way still arrives."""
+
+    __slots__ = ("_llm", "_over", "name")
+
+    def __init__(self, llm: LLM, over: asyncio.Event) -> None:
+        self.name = llm.name
+        self._llm, self._over = llm, over
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """Ask the model.
+
+        Raises:
+            BudgetSpent: the run is over; the episode is no one's failure.
+        """
+        if self._over.is_set():
+            raise BudgetSpent("the run is over")
+        return await self._llm.complete(request)
