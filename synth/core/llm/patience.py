@@ -51,6 +51,8 @@ class Patience:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._paused_until = self._next = self._thawed = -math.inf
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Whose clock tells the pause: progress may be shown from another thread."""
         self._refusals = 0
         """Cool-downs since the last answer."""
         self._epoch = 0
@@ -75,9 +77,7 @@ class Patience:
 
     def pause_left(self) -> float:
         """Return the seconds until any request may go."""
-        if self._paused_until == -math.inf:
-            return 0.0
-        return max(0.0, self._paused_until - asyncio.get_running_loop().time())
+        return 0.0 if self._loop is None else max(0.0, self._paused_until - self._loop.time())
 
     async def enter(self) -> int:
         """Wait until a request may go; call `leave` after it, whatever became of it.
@@ -130,7 +130,8 @@ class Patience:
             self.limit = max(1.0, min(self.limit, self.in_flight) / 2)
             wait = max(wait, self.back_off(self._refusals, least=0.5))
             self._refusals += 1
-        until = asyncio.get_running_loop().time() + wait
+        self._loop = asyncio.get_running_loop()
+        until = self._loop.time() + wait
         if until > self._paused_until:
             self._paused_until = self._next = until
             self._thawed = until + min(wait, THAW_S)
