@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulators.users.model import STOP
+from simulators.users.model import STOP, ModelUser
 from synth.core.errors import BadInput, ModelFailed
 from synth.core.llm.local import calibrate, probability_of_yes, weak_note, weak_players, weakness
 from synth.core.llm.local.agent import agent_turns, answer_schema, read_answer, respond_name
 from synth.core.llm.local.script import read_line, script_prompt
 from synth.core.llm.scripted import ScriptedLLM
-from synth.core.protocols import ChatRequest, Reply
-from synth.core.types import Message, ToolCall, Usage
+from synth.core.protocols import ChatRequest, Reply, UserView
+from synth.core.types import Message, Persona, ToolCall, Usage
 
 
 def tool(name, properties=None, required=(), description="Does something."):
@@ -172,6 +172,19 @@ def test_a_script_ends_where_the_customers_next_line_begins():
 
 def test_the_example_in_the_script_ends_as_model_users_end():
     assert f" {STOP}\n" in script_prompt([])
+
+
+def test_the_example_in_the_script_was_told_what_model_users_are_told():
+    """In other words than the customer's, the example is copied instead of followed (measured)."""
+    llm = ScriptedLLM(["Hello"])
+    persona = Persona(name="Dana Fox", voice="plain")
+    view = UserView(persona, ("move my visit to 4 May",), (), [])
+    asyncio.run(ModelUser(llm).turn(view))
+    system, first = (message["content"] for message in llm.requests[0].messages)
+    script = script_prompt([])
+    told = system.partition("Rules:")[0].partition("What you know:")[0].splitlines()
+    assert [line for line in told if line not in script.splitlines()] == []
+    assert f"\nAgent: {first}\n" in script
 
 
 @pytest.mark.parametrize(
