@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -13,32 +14,67 @@ from synth.core.types import Message
 CALL = '{"name": "f", "arguments": {"a": 1}}'
 LLAMA = '{"name": "f", "parameters": {"a": 1}}'
 SECTION, BEGIN, ARGUMENT, END, SECTION_END = (
-    f"<|tool_call{part}|>" for part in ("s_section_begin", "_begin", "_argument_begin", "_end", "s_section_end")
+    f"<|tool_call{part}|>"
+    for part in ("s_section_begin", "_begin", "_argument_begin", "_end", "s_section_end")
 )
 MARKS = [
     "<tool_call>", "</tool_call>", SECTION, BEGIN, "functions.f:0", ARGUMENT, END, SECTION_END,
-    "<|python_tag|>", "<|eom_id|>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "abcDEF123", "get.it-now",
+    "<|python_tag|>", "<|eom_id|>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "abcDEF123",
     "```json\n", "```", CALL, LLAMA, f"[{CALL}, {CALL}]", '{"a": 1,}', '{"a": "x\n"}', "{}", '"a"',
     "{", "}", "[", "]", ",", ";", ":", '"', "\\", " ", "\n", "\0", "\ufeff", "\ud83d", "\ude00",
     "NaN", "null", "1e999", '"name": ', '"arguments": ', '"parameters": ', "é", "§", "§",
 ]  # fmt: skip
-hostile = st.lists(st.sampled_from(MARKS) | st.text(max_size=3), max_size=12).map("".join)
+NAMES = ["f", "list-files", "fs.read", "repo/get_file", "名前", "a:b:0", "functions.f", "x_1"]
+ARGUMENTS = [
+    "{}", '{"a": 1}', '{"§": "§"}', '{"who": {"addr": "§}"}}', '{"a": [1,],}', '{"a": "§\n"}', '""',
+    '"{\\"a\\": 1}"', '{"a": "<tool_call>[TOOL_CALLS]<|python_tag|>"}', "[1]", '{"a": ', "{'a'}",
+]  # fmt: skip
 
-names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_./:-]{0,30}", fullmatch=True) | st.sampled_from(
-    ["list-files", "fs.read", "repo/get_file", "名前", "a:b:0", "functions.f"]
+
+def dress(name, arguments, tool="f"):
+    """One call, with `arguments` as they are, in the family's own markup."""
+    if name.startswith("hermes"):
+        return f'<tool_call>{{"name": "{tool}", "arguments": {arguments}}}</tool_call>'
+    if name == "kimi-k2":
+        return f"{SECTION}{BEGIN}functions.{tool}:0{ARGUMENT}{arguments}{END}{SECTION_END}"
+    if name == "mistral-v3":
+        return f'[TOOL_CALLS][{{"name": "{tool}", "arguments": {arguments}}}]'
+    if name.startswith("mistral"):
+        return f"[TOOL_CALLS]{tool}[ARGS]{arguments}"
+    key = "parameters" if name.startswith("llama") else "arguments"
+    tag = "<|python_tag|>" if name == "llama3-tag" else ""
+    return f'{tag}{{"name": "{tool}", "{key}": {arguments}}}'
+
+
+def replies(name):
+    """Calls of the family, whole and broken, among words and markup of all families."""
+    calls = st.builds(dress, st.just(name), st.sampled_from(ARGUMENTS), st.sampled_from(NAMES))
+    good = st.builds(dress, st.just(name), st.sampled_from(ARGUMENTS[:6]), st.sampled_from(NAMES))
+    cut = st.builds(lambda text, n: text[: len(text) - n], calls, st.integers(0, 30))
+    said = st.sampled_from(["", "Looking.\n", "§ so ", "\n", "{x} [0, 1) ", "```json\n", "\n```\n"])
+    noise = st.sampled_from(MARKS) | st.text(max_size=3)
+    plausible = st.tuples(said, good, said, st.just("") | good | cut, said).map("".join)
+    return plausible | st.lists(said | noise | calls | cut, max_size=6).map("".join)
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(MARKS[:12])
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
 )
-texts = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(MARKS[:12])
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
-arguments = st.dictionaries(texts, values, max_size=3)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2), max_leaves=3)
+arguments = st.dictionaries(texts, values | st.dictionaries(texts, values, max_size=2), max_size=2)
+made_calls = st.lists(st.tuples(st.sampled_from(NAMES), arguments), max_size=2)
 prose = st.text(st.characters(codec="utf-8", exclude_characters="<[{`"), min_size=1).filter(
     lambda text: text.replace("\ufeff", "").strip()
 )
 
+readers = pytest.mark.parametrize("name", ["hermes", "json", "kimi-k2", "llama3", "mistral"])
 every_format = pytest.mark.parametrize("name", sorted(FORMATS))
+writers = pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"hermes-json"}))
 relaxed = settings(deadline=None, max_examples=60)
 
 
@@ -60,10 +96,11 @@ def written(tool_format, said):
     return "".join(p.text for p in pieces if p.sampled).removesuffix(tool_format.stop)
 
 
-@every_format
+@readers
 @relaxed
-@given(text=hostile)
-def test_any_text_is_calls_or_text_or_a_named_problem(name, text):
+@given(data=st.data())
+def test_any_text_is_calls_or_text_or_a_named_problem(name, data):
+    text = data.draw(replies(name))
     read = get_format(name).parse(text)
     read.raw.encode()
     read.detail.encode()
@@ -78,26 +115,26 @@ def test_any_text_is_calls_or_text_or_a_named_problem(name, text):
         assert read.detail
 
 
-@every_format
+@readers
 @relaxed
-@given(text=hostile, cuts=st.lists(st.integers(0, 200), max_size=6))
-def test_where_a_server_cuts_a_reply_changes_nothing(name, text, cuts):
+@given(data=st.data(), cuts=st.lists(st.integers(0, 200), max_size=6))
+def test_where_a_server_cuts_a_reply_changes_nothing(name, data, cuts):
+    text = data.draw(replies(name))
     # In UTF-16 units, as a server that escapes each chunk alone cuts: also inside a character.
-    units = [
-        chr(int.from_bytes(text.encode("utf-16-le", "surrogatepass")[i : i + 2], "little"))
-        for i in range(0, 2 * len(text.encode("utf-16-le", "surrogatepass")) // 2, 2)
-    ]
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    units = [chr(encoded[i] + 256 * encoded[i + 1]) for i in range(0, len(encoded), 2)]
     edges = [0, *sorted(min(cut, len(units)) for cut in cuts), len(units)]
     reader = Reader(get_format(name), first_call=4)
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         reader.feed("".join(units[start:end]))
     assert reader.parsed() == get_format(name).parse(text, first_call=4)
 
 
-@every_format
+@readers
 @relaxed
-@given(text=hostile)
-def test_no_text_is_lost(name, text):
+@given(data=st.data())
+def test_no_text_is_lost(name, data):
+    text = data.draw(replies(name))
     read = get_format(name).parse(text)
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     assert read.raw == whole.encode(errors="backslashreplace").decode()
@@ -108,9 +145,9 @@ def test_no_text_is_lost(name, text):
             assert read.content == whole
 
 
-@every_format
+@writers
 @relaxed
-@given(content=prose | st.just(""), made=st.lists(st.tuples(names, arguments), max_size=3))
+@given(content=prose | st.just(""), made=made_calls)
 def test_what_is_written_is_read_back_unchanged(name, content, made):
     if not content and not made:
         return
@@ -120,15 +157,16 @@ def test_what_is_written_is_read_back_unchanged(name, content, made):
     assert read.content == (content or None)
 
 
-@every_format
+@writers
 @relaxed
-@given(content=hostile, made=st.lists(st.tuples(st.text(max_size=9), arguments), max_size=2))
-def test_a_message_that_would_be_read_as_something_else_is_refused(name, content, made):
+@given(data=st.data(), odd=st.text(max_size=4) | st.sampled_from(MARKS), made=made_calls)
+def test_a_message_that_would_be_read_as_something_else_is_refused(name, data, odd, made):
+    content = data.draw(replies(name))
+    made = [*made, (odd, {})] if data.draw(st.booleans()) else made
     tool_format = get_format(name)
     try:
         text = written(tool_format, message(content, made))
-    except Unwritable as error:
-        assert "message 1" in str(error)
+    except Unwritable:
         return
     read = tool_format.parse(text)
     assert [(call.name, call.value) for call in read.calls] == made
@@ -137,10 +175,11 @@ def test_a_message_that_would_be_read_as_something_else_is_refused(name, content
         assert read.content == whole
 
 
-@every_format
+@writers
 @relaxed
-@given(text=hostile)
-def test_what_was_recovered_is_written_and_read_as_the_same(name, text):
+@given(data=st.data())
+def test_what_was_recovered_is_written_and_read_as_the_same(name, data):
+    text = data.draw(replies(name))
     tool_format = get_format(name)
     read = tool_format.parse(text)
     if read.problem is None:
@@ -162,7 +201,10 @@ TURNS = [
     {"role": "user", "content": "And now?"},
     {"role": "assistant", "content": "There."},
 ]
-TOOL = {"type": "function", "function": {"name": "find", "description": "Find it.", "parameters": {}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "find", "description": "Find it.", "parameters": {}},
+}
 
 
 @every_format
@@ -206,21 +248,6 @@ def test_content_is_never_markup(name):
 # --- one fault in every family's clothes -----------------------------------------------------
 
 
-def dress(name, arguments, tool="f"):
-    """One call, with `arguments` as they are, in the family's own markup."""
-    if name.startswith("hermes"):
-        return f'<tool_call>{{"name": "{tool}", "arguments": {arguments}}}</tool_call>'
-    if name == "kimi-k2":
-        return f"{SECTION}{BEGIN}functions.{tool}:0{ARGUMENT}{arguments}{END}{SECTION_END}"
-    if name == "mistral-v3":
-        return f'[TOOL_CALLS][{{"name": "{tool}", "arguments": {arguments}}}]'
-    if name.startswith("mistral"):
-        return f"[TOOL_CALLS]{tool}[ARGS]{arguments}"
-    key = "parameters" if name.startswith("llama") else "arguments"
-    tag = "<|python_tag|>" if name == "llama3-tag" else ""
-    return f'{tag}{{"name": "{tool}", "{key}": {arguments}}}'
-
-
 def nested(levels):
     return '{"a": ' * levels + "1" + "}" * levels
 
@@ -245,16 +272,10 @@ def test_nested_braces_keep_the_outermost_call(name):
 def test_two_calls_are_two_calls_whatever_is_between_and_after(name, between):
     one, two = dress(name, '{"a": 1}'), dress(name, '{"b": 2}', "g")
     read = get_format(name).parse(f"{one}{between}{two} Done.")
-    if between.strip() and name == "llama3-tag":
-        # The second tag stands in the prose after the first call: no text stands for that.
-        assert read.problem in (None, Problem.UNCLOSED)
-    if name == "kimi-k2":
-        assert read.problem is Problem.UNCLOSED
-        return
-    if read.problem is None:
-        assert [(c.name, c.value) for c in read.calls] == [("f", {"a": 1}), ("g", {"b": 2})]
-        assert read.content.split() == [*between.split(), "Done."]
-        assert read.repairs == ("text_after_call",)
+    assert [(c.name, c.value) for c in read.calls] == [("f", {"a": 1}), ("g", {"b": 2})]
+    assert read.content.split() == [*between.split(), "Done."]
+    again = ("several_sections",) if name == "kimi-k2" else ()
+    assert read.repairs == (*again, "text_after_call")
 
 
 @every_format
@@ -340,19 +361,21 @@ def test_a_lone_surrogate_in_prose_is_replaced_and_noted(name):
 # --- time ------------------------------------------------------------------------------------
 
 UNITS = [
-    "<tool_call>", f"<tool_call>{CALL}</tool_call>", f"<tool_call>{CALL}", BEGIN + "f", "[TOOL_CALLS]f[ARGS]{}",
-    "<|python_tag|>", "```json\n", CALL, f"{LLAMA};", "{", "[", '{"a":', "[1,", '["', '"', '\\"', " ",
-    ",", "[,", '{"name":', '{"id": x', '{"id": x}', '{"id":1}', '{"a":1,"a":2}', '{"type":"x"}', "\ud800",
+    f"<tool_call>{CALL}</tool_call>", f"<tool_call>{CALL}", BEGIN + "f", "[TOOL_CALLS]f[ARGS]{}",
+    "<|python_tag|>", CALL, f"{LLAMA};", "{", "[", '{"a":', "[1,", "[1", '["', '\\"', " ", "\ud800",
+    "[,", '{"name":', '{"id": x', '{"id": x}', '{"id":1}', '{"a":1,"a":2}', f"[{CALL},",
+    '{"name":"f","arguments":{"a":"\n"}}', "```json\n", '{"arguments":1,',
 ]  # fmt: skip
-HEADS = ["", "<tool_call>", SECTION + BEGIN, "[TOOL_CALLS]", "<|python_tag|>"]
+HEADS = {"hermes": "<tool_call>", "kimi-k2": SECTION + BEGIN, "llama3": "<|python_tag|>"}
 
 
-@pytest.mark.parametrize("name", ["hermes", "kimi-k2", "llama3", "mistral", "json"])
-@pytest.mark.parametrize("unit", UNITS)
-def test_the_time_for_a_hostile_text_grows_with_its_length_only(name, unit):
-    # A hundredth of a second for 100 kB is a second for 1 MB: quadratic time would be far off.
-    for head in HEADS:
-        text = head + unit * (100_000 // len(unit)) + CALL
-        start = time.process_time()
-        get_format(name).parse(text)
-        assert time.process_time() - start < 0.5
+@readers
+def test_the_time_for_a_hostile_text_grows_with_its_length_only(name):
+    # A second for 1 MB on a busy machine is a tenth of one for 100 kB; what takes quadratic time
+    # (every bracket tried to the end of the text) takes minutes.
+    for unit in UNITS:
+        for head in ("", HEADS.get(name, "[TOOL_CALLS]")):
+            text = head + unit * (100_000 // len(unit)) + CALL
+            start = time.process_time()
+            get_format(name).parse(text)
+            assert time.process_time() - start < 0.3, (head, unit)

@@ -236,3 +236,23 @@ def test_the_assistant_writes_its_body_and_its_stop_mark_and_nothing_else():
 def test_an_unknown_format_suggests_close_names():
     with pytest.raises(UnknownName, match="hermes"):
         get_format("hermees")
+
+
+def test_words_between_two_calls_are_kept():
+    one = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    read = HERMES.parse(f"First. {one} Then. {one}\n")
+    assert read.content == "First.  Then. "
+    assert (len(read.calls), read.repairs) == (2, ("text_after_call",))
+
+
+@pytest.mark.parametrize(
+    ("text", "repair"),
+    [
+        ('<tool_call>{"name": "f"}{"name": "g"}</tool_call>', "calls_in_one_tag"),
+        ('<tool_call>{"name": "f"}\n<tool_call>{"name": "g"}</tool_call>', "missing_close"),
+    ],
+)
+def test_two_calls_that_share_their_tags_are_two(text, repair):
+    read = HERMES.parse(text)
+    assert [c.name for c in read.calls] == ["f", "g"]
+    assert repair in read.repairs

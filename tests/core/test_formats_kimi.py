@@ -109,3 +109,31 @@ def test_nothing_near_the_format_crashes_the_reader(text):
 def test_a_name_that_would_break_the_markup_is_refused():
     with pytest.raises(Unwritable, match="cannot hold"):
         body({"role": "assistant", "content": "", "tool_calls": [call("a<b", {}, "x")]})
+
+
+def test_random_identifiers_are_rewritten_alike_in_calls_and_results():
+    messages = [
+        {"role": "assistant", "content": "", "tool_calls": [call("f", {}, "chatcmpl-8f3a")]},
+        {"role": "tool", "content": "one", "tool_call_id": "chatcmpl-8f3a"},
+        {"role": "assistant", "content": "", "tool_calls": [call("f", {}, "functions.f:0")]},
+        {"role": "tool", "content": "two", "tool_call_id": "functions.f:0"},
+    ]
+    text = "".join(piece.text for piece in KIMI.pieces(messages, []))
+    assert "functions.f:0<|tool_call_argument_begin|>" in text
+    assert "## Return of functions.f:0\none" in text
+    assert "functions.f:1<|tool_call_argument_begin|>" in text
+    assert "## Return of functions.f:1\ntwo" in text
+    assert "chatcmpl" not in text
+
+
+def test_two_calls_under_one_identifier_get_two():
+    one = CALL + "functions.f:0" + ARGUMENT + "{}" + END
+    read = KIMI.parse(SECTION + one + one, first_call=5)
+    assert [c.id for c in read.calls] == ["functions.f:0", "call_6"]
+    assert read.repairs == ("missing_close", "repeated_id")
+
+
+def test_no_arguments_at_all_are_an_empty_object():
+    read = KIMI.parse(SECTION + CALL + "functions.f:0" + ARGUMENT + " " + END)
+    assert [(c.name, c.arguments) for c in read.calls] == [("f", "{}")]
+    assert "no_arguments" in read.repairs

@@ -11,6 +11,8 @@ A deviation is accepted when it has exactly one meaning, and then it is noted:
 | `list_of_calls`, `calls_in_one_tag`, `separator` | several calls where one is usual |
 | `extra_members` | members beside name and arguments; `Parsed.raw` has them |
 | `code_fence`, `byte_order_mark` | something around a call that says nothing |
+| `several_sections` | Kimi's section of calls, more than once |
+| `stop_mark` | Llama's end of a message, after a call |
 | `missing_close`, `missing_mark`, `no_prefix` | markup left out where nothing else can follow |
 | `text_after_call` | words after a call; they are part of the content |
 | `repeated_id` | two calls with one identifier; the second gets its own |

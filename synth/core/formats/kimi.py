@@ -135,11 +135,21 @@ def _assistant(
 
 
 def _read(text: str, repairs: list[str]) -> Reading:
-    start = text.find(SECTION)
-    if start < 0:
-        return [text], []
-    said, calls = [text[:start]], list[Call]()
-    position = start + len(SECTION)
+    said: list[str] = []
+    found: list[Call] = []
+    position = 0
+    while (start := text.find(SECTION, position)) >= 0:
+        if found:
+            repairs.append("several_sections")
+        said.append(text[position:start])
+        calls, position = _section(text, start + len(SECTION), repairs)
+        add_calls(found, calls)
+    return ([*said, text[position:]], found) if found else ([text], [])
+
+
+def _section(text: str, position: int, repairs: list[str]) -> tuple[list[Call], int]:
+    """Read a section whose opening mark ends at `position`; return where it ends too."""
+    calls: list[Call] = []
     while True:
         position = _skip_space(text, position)
         if text.startswith(SECTION_END, position):
@@ -152,7 +162,7 @@ def _read(text: str, repairs: list[str]) -> Reading:
         add_calls(calls, [call])
     if not calls:
         raise Broken(Problem.NOT_A_CALL, "a section without a call")
-    return [*said, text[position:]], calls
+    return calls, position
 
 
 def _skip_space(text: str, position: int) -> int:

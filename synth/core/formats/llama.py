@@ -127,12 +127,28 @@ def _read(text: str, repairs: list[str]) -> Reading:
         # The tag stands inside a bare call, or after one; it opens nothing.
         repairs += notes
         return said, calls
-    return _tagged(text, start, repairs)
+    return _read_tagged(text, start, repairs)
 
 
-def _tagged(text: str, start: int, repairs: list[str]) -> Reading:
-    said, calls = [text[:start]], list[Call]()
-    position = start + len(TAG)
+def _read_tagged(text: str, start: int, repairs: list[str]) -> Reading:
+    said: list[str] = []
+    found: list[Call] = []
+    position = 0
+    while start >= 0:
+        said.append(text[position:start])
+        calls, position = _tagged(text, start + len(TAG), repairs)
+        add_calls(found, calls)
+        start = text.find(TAG, position)
+    after = text[position:]
+    if after.strip() in _STOPS:
+        repairs.append("stop_mark")
+        after = ""
+    return [*said, after], found
+
+
+def _tagged(text: str, position: int, repairs: list[str]) -> tuple[list[Call], int]:
+    """Read the calls after a tag; return where they end too."""
+    calls: list[Call] = []
     while True:
         position = skip_space(text, position)
         if text[position : position + 1] not in ("{", "["):
@@ -141,12 +157,7 @@ def _tagged(text: str, start: int, repairs: list[str]) -> Reading:
         value = json_at(text, position, repairs)
         add_calls(calls, calls_in(value, repairs, "parameters"))
         position = skip_space(text, value.end)
-        if text.startswith((";", TAG), position):
-            position += 1 if text[position] == ";" else len(TAG)
+        if text.startswith(";", position):
+            position += 1
         elif text[position : position + 1] != "{":
-            break
-    after = text[position:].strip()
-    if after in _STOPS:
-        repairs.append("stop_mark")
-        after = ""
-    return [*said, text[position:] if after else ""], calls
+            return calls, value.end

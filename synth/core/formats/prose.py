@@ -172,8 +172,9 @@ class _OpeningFence:
         start = prose.rfind("```")
         if start < 0 or prose.count("```", 0, start) % 2:
             return None
-        language = prose[start + 3 :].strip()
+        language, _, below = prose[start + 3 :].partition("\n")
+        language = language.strip()
         line = prose[prose.rfind("\n", 0, start) + 1 : start]
-        if line.strip() or len(language) > _LONGEST_LANGUAGE:
+        if line.strip() or below.strip() or len(language) > _LONGEST_LANGUAGE:
             return None
         return cls(start, language) if language.isidentifier() or not language else None
