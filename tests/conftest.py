@@ -7,6 +7,19 @@ import pytest
 _LOCAL = ("127.", "::1", "localhost")
 
 
+def pytest_addoption(parser):
+    """Add `--soak`: run the long checks, and nothing else."""
+    parser.addoption("--soak", action="store_true", help="run only what takes long")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the long checks, or all but them."""
+    wanted = config.getoption("--soak")
+    out = [item for item in items if (item.get_closest_marker("soak") is not None) != wanted]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in set(out)]
+
+
 @pytest.fixture(autouse=True)
 def _no_network(request, monkeypatch):
     """Refuse connections to anything but loopback, unless a test says that it needs the network."""
