@@ -11,6 +11,7 @@ depends on how many play at once.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from synth.core.config import Config
@@ -19,6 +20,7 @@ from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
 from synth.core.seeds import rng
 from synth.core.types import Agent, Fault
 from synth.episode import play_and_judge
+from synth.pipeline.cast import Cast
 from synth.pipeline.compose import Composer
 from synth.pipeline.progress import BARREN, WINDOW, Failures, Goal, Progress, Stop
 from synth.reference import ErrorRates, ReferenceAgent
@@ -30,6 +32,10 @@ AHEAD = 16
 """Places begun beyond the first unfinished one, for each episode in flight: bounds memory."""
 DRAIN_S = 10.0
 """Seconds for replies that are under way when a run ends; they were asked for, and cost money."""
+LOOK_S = 0.5
+"""Seconds between two looks whether an endpoint wants to be left alone."""
+PUT_OFF = 5
+"""Times that an endpoint may put the same episode off; then it is broken."""
 
 MakeAgent = Callable[[Planned, Agent], AgentPlayer]
 MakeUser = Callable[[Planned], UserPlayer]
@@ -45,7 +51,7 @@ class Generation:
         players: make the player of the agent's and of the user's role for an episode.
         concurrency: episodes in flight at once (useful with models only).
         on_progress: called after every candidate and every episode.
-        over: set here when no model shall be asked any more.
+        cast: knows the models among the players; by default, there are none.
     """
 
     def __init__(
@@ -57,13 +63,13 @@ class Generation:
         players: tuple[MakeAgent, MakeUser],
         concurrency: int = 1,
         on_progress: Callable[[Progress], None] = lambda progress: None,
-        over: asyncio.Event | None = None,
+        cast: Cast | None = None,
     ) -> None:
         self.config, self.worlds, self.run = config, worlds, run
         self.composer = Composer(config, worlds)
         self.make_agent, self.make_user = players
         self.concurrency, self.on_progress = concurrency, on_progress
-        self._closing = over
+        self._cast = cast or Cast(config)
         self.progress = Progress()
         self.used = 0
         """Places of the plan that the goal needed."""
@@ -73,7 +79,13 @@ class Generation:
         self._failures = Failures(config.budget.failures)
         self._head = self._start = 0
         """First place that is not counted; first place that is not begun."""
-        self._flying: dict[asyncio.Task[Episode], int] = {}
+        self._flying: dict[asyncio.Task[Episode | None], int] = {}
+        self._again: list[int] = []
+        """Places whose episodes an endpoint put off."""
+        self._put_off: Counter[int] = Counter()
+        """How often it did."""
+        self._lost: set[str] = set()
+        """Those of them whose replies are in the journal only."""
         self._ended: dict[int, Episode] = {}
         """Finished places from `_head` on."""
         self._passed = 0
@@ -108,10 +120,13 @@ class Generation:
     async def _play(self, goal: Goal) -> None:
         """Slide the window until the goal is met, or nothing more can be done for it."""
         while not self._over(goal):
-            if self._may_begin(goal):
+            held = self._cast.held()
+            if not held and self._may_begin(goal):
                 await self._begin()
             elif self._flying:
                 await self._land()
+            elif held:
+                await asyncio.sleep(LOOK_S)
             else:
                 return  # a budget is spent, and nothing goes on without it
             while self._head in self._ended and not self._over(goal):
@@ -134,6 +149,8 @@ class Generation:
         flying = len(self._flying)
         if self._spent or flying >= self.concurrency:
             return False
+        if self._again:
+            return True
         if self._start - self._head >= AHEAD * self.concurrency:
             return False
         if goal.accept is None:
@@ -144,9 +161,16 @@ class Generation:
 
     async def _begin(self) -> None:
         """Begin the next place of the plan; one that is finished has only to be counted."""
-        index = self._start
-        planned = await self._place(index)
-        self._start += 1
+        if self._again:
+            index = self._again.pop(0)
+            planned = self.run.plan[index]
+            if planned.episode in self._lost:
+                self._cast.recall(self._lost)
+                self._lost.clear()
+        else:
+            index = self._start
+            planned = await self._place(index)
+            self._start += 1
         done = self.run.episodes.get(planned.episode)
         if done is None:
             self._flying[asyncio.create_task(self._finish(planned))] = index
@@ -155,12 +179,18 @@ class Generation:
             self._keep(index, done)
 
     async def _land(self) -> None:
-        """Wait until an episode ends."""
-        done, _ = await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
+        """Wait until an episode ends, but not for long."""
+        done, _ = await asyncio.wait(
+            self._flying, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED
+        )
         for task in done:
             index = self._flying.pop(task)
             try:
-                self._keep(index, task.result())
+                episode = task.result()
+                if episode is None:
+                    self._again.append(index)
+                else:
+                    self._keep(index, episode)
             except BudgetSpent as error:
                 self._spent = True
                 self.stop = self.stop or Stop(error.what, f"{error.where}: {error.remedy}")
@@ -230,8 +260,8 @@ class Generation:
     def _on_try(self) -> None:
         self.on_progress(self.progress)
 
-    async def _finish(self, planned: Planned) -> Episode:
-        """Play an episode, and write what became of it."""
+    async def _finish(self, planned: Planned) -> Episode | None:
+        """Play an episode, and write what became of it; None if an endpoint put it off."""
         agent, environment = self.run.agents[planned.agent], self._borrow(planned.world)
         try:
             trajectory, verdict = await play_and_judge(
@@ -248,12 +278,27 @@ class Generation:
         finally:
             self._idle[planned.world].append(environment)
         episode = Episode(trajectory=trajectory, verdict=verdict)
+        infrastructure = trajectory.fault is Fault.INFRASTRUCTURE
+        if infrastructure and self._is_put_off(planned):
+            return None
         self._played.add(planned.episode)
-        if trajectory.fault is Fault.INFRASTRUCTURE:
+        self._cast.forget(planned.episode)
+        if infrastructure:
             self.run.add_failure(Failure(episode=planned.episode, error=trajectory.error or ""))
         else:
             self.run.add_episode(episode)
         return episode
+
+    def _is_put_off(self, planned: Planned) -> bool:
+        """Say whether an episode broke because an endpoint wants to be left alone for now.
+
+        It goes on from where it was once that time is over.
+        """
+        if not self._cast.is_put_off(planned.episode) or self._put_off[planned.index] >= PUT_OFF:
+            return False
+        self._put_off[planned.index] += 1
+        self._lost.add(planned.episode)
+        return True
 
     def _borrow(self, world: str) -> Environment:
         idle = self._idle.setdefault(world, [])
@@ -261,8 +306,7 @@ class Generation:
 
     async def _drain(self) -> None:
         """Let replies that are under way arrive, and nothing more be asked for."""
-        if self._closing is not None:
-            self._closing.set()
+        self._cast.end()
         if not self._flying:
             return
         done, _ = await asyncio.wait(self._flying, timeout=DRAIN_S)

@@ -10,24 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from simulators.users.model import ModelUser
-from simulators.users.scripted import ScriptedUser
 from synth.core.config import Config
-from synth.core.errors import BadInput, BadRow, BudgetSpent
+from synth.core.errors import BadInput, BadRow
 from synth.core.jsonl import write_atomic
-from synth.core.protocols import LLM, AgentPlayer, ChatRequest, Reply, UserPlayer, World
-from synth.core.seeds import rng
+from synth.core.protocols import World
 from synth.core.store import Workspace
-from synth.core.types import Agent
+from synth.pipeline.cast import Cast
 from synth.pipeline.compose import made_of
-from synth.pipeline.generate import Generation, reference_player
+from synth.pipeline.generate import Generation
 from synth.pipeline.ingest import ingest
 from synth.pipeline.progress import Goal, Progress
 from synth.pipeline.worlds import open_worlds
-from synth.players import ModelAgent
-from synth.reference import ErrorRates
 from synth.report import report_page, run_report
-from synth.run import Planned, Run
+from synth.run import Run
 
 if TYPE_CHECKING:
     from synth.core.llm.open import OpenModels  # openai takes a second to import
@@ -66,23 +61,22 @@ async def generate(
         with Run(folder, config, made_of(worlds)) as run:
             _write_tools(folder, worlds)
             async with _opened(config, run, workspace) as models:
-                over = asyncio.Event()
-                players = _Players(config, models, over)
+                cast = Cast(config, models)
                 generation = Generation(
                     config,
                     worlds,
                     run,
-                    players=(players.agent, players.user),
+                    players=(cast.agent, cast.user),
                     concurrency=1 if models is None else concurrency,
                     on_progress=on_progress,
-                    over=over,
+                    cast=cast,
                 )
                 async with _watched(models, generation.progress, on_progress):
                     await generation.until(goal)
                 report = run_report(run, generation.used, worlds)
                 stop = generation.stop
                 report |= {"gave_up": stop and stop.why, "remedy": stop and stop.remedy}
-                report |= _costs(models)
+                report |= cast.costs()
                 run.write_report(report, report_page(report))
         ingest(Workspace(workspace), run, worlds)
     finally:
@@ -161,62 +155,3 @@ async def _watched(
     finally:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
-
-
-def _costs(models: OpenModels | None) -> dict[str, Any]:
-    """Return what models cost, all sessions together, and what this one found in the journal."""
-    if models is None or models.journal is None:
-        return {"cost": None, "journal": None}
-    journal, ledger = models.journal, models.ledger
-    found = {"replayed": journal.replayed, "damaged": journal.damaged, "differed": journal.differed}
-    return {"cost": {"by_role": ledger.rows(), "total": ledger.total()}, "journal": found}
-
-
-class _Players:
-    """Who plays which role: a model where one is configured, a program otherwise.
-
-    Args:
-        config: names the models, and how often the reference agent errs.
-        models: those that are open.
-        over: set when no model shall be asked any more.
-    """
-
-    def __init__(self, config: Config, models: OpenModels | None, over: asyncio.Event) -> None:
-        self.models, self.over = models, over
-        self._reference = reference_player(ErrorRates.uniform(config.generate.errors.rate))
-
-    def agent(self, planned: Planned, agent: Agent) -> AgentPlayer:
-        """Return the agent of an episode."""
-        if self.models is None or "agent" not in self.models:
-            return self._reference(planned, agent)
-        return ModelAgent(self._bound("agent", planned), self.models.sampler("agent"))
-
-    def user(self, planned: Planned) -> UserPlayer:
-        """Return the user of an episode."""
-        if self.models is None or "user" not in self.models:
-            return ScriptedUser(planned.task.request, rng(planned.seed, "user"))
-        return ModelUser(self._bound("user", planned), self.models.sampler("user"))
-
-    def _bound(self, role: str, planned: Planned) -> LLM:
-        assert self.models is not None
-        return _UntilOver(self.models.bound(role, planned.episode), self.over)
-
-
-class _UntilOver:
-    """A model that is asked for nothing more once the run ends: what is under way still arrives."""
-
-    __slots__ = ("_llm", "_over", "name")
-
-    def __init__(self, llm: LLM, over: asyncio.Event) -> None:
-        self.name = llm.name
-        self._llm, self._over = llm, over
-
-    async def complete(self, request: ChatRequest) -> Reply:
-        """Ask the model.
-
-        Raises:
-            BudgetSpent: the run is over; the episode is no one's failure.
-        """
-        if self._over.is_set():
-            raise BudgetSpent("the run is over")
-        return await self._llm.complete(request)

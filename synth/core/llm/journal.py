@@ -133,6 +133,15 @@ class Journal:
         data = orjson.dumps(row)
         self._file.append(b'{"crc":"%08x",' % zlib.crc32(data) + data[1:])
 
+    def recall(self, episodes: Container[str]) -> None:
+        """Have the replies of episodes at hand once more that are played again in this session."""
+        damaged = self.damaged
+        for row in self._rows():
+            if "spent" not in row and (episode := row["call"].partition("/")[0]) in episodes:
+                known = self._replies.setdefault(episode, {})
+                known[row["call"]] = (row["request"], row["reply"])
+        self.damaged = damaged  # they are counted already
+
     def forget(self, episode: str) -> None:
         """Give back the memory of an episode that is finished."""
         self._replies.pop(episode, None)

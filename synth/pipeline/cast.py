@@ -1,0 +1,128 @@
+"""Who plays an episode, and what the loop has to know of the models among them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from simulators.users.model import ModelUser
+from simulators.users.scripted import ScriptedUser
+from synth.core.config import Config
+from synth.core.errors import BudgetSpent, ModelFailed
+from synth.core.protocols import LLM, AgentPlayer, ChatRequest, Reply, UserPlayer
+from synth.core.seeds import rng
+from synth.core.types import Agent
+from synth.players import ModelAgent
+from synth.reference import ErrorRates, ReferenceAgent
+from synth.run import Planned
+
+if TYPE_CHECKING:
+    from synth.core.llm.open import OpenModels  # openai takes a second to import
+
+HELD_S = 2.0
+"""Nothing is begun while an endpoint wants no request for longer than that."""
+
+
+class Cast:
+    """Who plays which role: a model where one is configured, a program otherwise.
+
+    Args:
+        config: names the models, and how often the reference agent errs.
+        models: those that are open.
+    """
+
+    def __init__(self, config: Config, models: OpenModels | None = None) -> None:
+        self.models = models
+        self.over = False
+        """No model is asked any more."""
+        self._held_at = -math.inf
+        self._put_off: set[str] = set()
+        self._rates = ErrorRates.uniform(config.generate.errors.rate)
+
+    def agent(self, planned: Planned, agent: Agent) -> AgentPlayer:
+        """Return the agent of an episode."""
+        if self.models is None or "agent" not in self.models:
+            return ReferenceAgent(planned.task, agent, rng(planned.seed, "agent"), self._rates)
+        return ModelAgent(self._bound("agent", planned), self.models.sampler("agent"))
+
+    def user(self, planned: Planned) -> UserPlayer:
+        """Return the user of an episode."""
+        if self.models is None or "user" not in self.models:
+            return ScriptedUser(planned.task.request, rng(planned.seed, "user"))
+        return ModelUser(self._bound("user", planned), self.models.sampler("user"))
+
+    def _bound(self, role: str, planned: Planned) -> LLM:
+        assert self.models is not None
+        return _Watched(self.models.bound(role, planned.episode), self, planned.episode)
+
+    def end(self) -> None:
+        """Let no model be asked any more; replies under way still arrive."""
+        self.over = True
+
+    def held(self) -> bool:
+        """Say whether an endpoint wants no request for a good while; look often."""
+        if self.models is None:
+            return False
+        held = any(one.until - time.time() > HELD_S for one in self.models.waiting())
+        if held:
+            self._held_at = time.monotonic()
+        return held
+
+    def note(self, episode: str, since: float) -> None:
+        """Note that a call of an episode failed, which began at `since` (monotonic)."""
+        if self.held() or self._held_at >= since:
+            self._put_off.add(episode)
+
+    def is_put_off(self, episode: str) -> bool:
+        """Say, once, whether an episode broke because an endpoint wanted to be left alone."""
+        if episode not in self._put_off:
+            return False
+        self._put_off.remove(episode)
+        return True
+
+    def recall(self, episodes: Iterable[str]) -> None:
+        """Have the replies at hand that these episodes have had in this session."""
+        if self.models is not None and self.models.journal is not None:
+            self.models.journal.recall(frozenset(episodes))
+
+    def forget(self, episode: str) -> None:
+        """Give back the memory of an episode that is finished."""
+        if self.models is not None and self.models.journal is not None:
+            self.models.journal.forget(episode)
+
+    def costs(self) -> dict[str, Any]:
+        """Return what models cost in all sessions, and what this one found in the journal."""
+        if self.models is None or self.models.journal is None:
+            return {"cost": None, "journal": None}
+        journal, ledger = self.models.journal, self.models.ledger
+        found = {name: getattr(journal, name) for name in ("replayed", "damaged", "differed")}
+        return {"cost": {"by_role": ledger.rows(), "total": ledger.total()}, "journal": found}
+
+
+class _Watched:
+    """The model of one role of one episode: asked for nothing more once the run ends."""
+
+    __slots__ = ("_cast", "_episode", "_llm", "name")
+
+    def __init__(self, llm: LLM, cast: Cast, episode: str) -> None:
+        self.name = llm.name
+        self._llm, self._cast, self._episode = llm, cast, episode
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """Ask the model.
+
+        Raises:
+            ModelFailed: no usable reply; the cast knows if that is for want of patience only.
+            BudgetSpent: the run is over; the episode is no one's failure.
+        """
+        if self._cast.over:
+            raise BudgetSpent("the run is over")
+        since = time.monotonic()
+        try:
+            return await self._llm.complete(request)
+        except (ModelFailed, asyncio.CancelledError):  # the latter: the episode's time is over
+            self._cast.note(self._episode, since)
+            raise
