@@ -130,11 +130,16 @@ class Kinds:
         return Rule(self._pattern(text))
 
     def of_phone(self, argument: Any) -> Rule:
-        """Text in which # becomes a digit."""
-        text = as_text(argument)
-        if "#" not in text:
-            raise ValueError(f"{text!r} has no #")
-        return Rule(self._pattern(text, "#"))
+        """Text in which # becomes a digit, or one of several: people group digits as they like."""
+        texts = as_list(argument) if isinstance(argument, list) else [argument]
+        for text in texts:
+            if "#" not in as_text(text):
+                raise ValueError(f"{text!r} has no #")
+        makes = [self._pattern(text, "#") for text in texts]
+        if len(makes) == 1:
+            return Rule(makes[0])
+        chance = self.stream.random
+        return Rule(lambda row: makes[int(chance() * len(makes))](row))
 
     # --- time --------------------------------------------------------------------------------
 

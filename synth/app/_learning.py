@@ -69,7 +69,7 @@ class Desk:
         self.engine = TorchEngine(loaded, through_prompt=through_prompt)
         self.renderer = Renderer(loaded.tokenizer, get_format("hermes"))
         # Episodes share their time with all others of a wave: no clock of their own.
-        limits = Limits(turns=6, calls=8, seconds=None)
+        limits = Limits(turns=5, calls=8, seconds=None)
         self.table = Table(self.renderer, limits, name=name, width=24)
         self.sampling = Sampling((self.renderer.stop_id,), max_tokens, 0.0)
 

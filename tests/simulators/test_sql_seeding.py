@@ -198,6 +198,8 @@ def test_every_country_has_streets_and_every_origin_last_names():
 
 def test_patterns_are_filled_in():
     assert all(re.fullmatch(r"\+49 30 \d{7}", v) for v in column({"phone": "+49 30 #######"}, 20))
+    grouped = column({"phone": ["+49 30 #######", "+49 30 ### ####"]}, 40)
+    assert {bool(re.fullmatch(r"\+49 30 \d{3} \d{4}", v)) for v in grouped} == {True, False}
     assert all(re.fullmatch(r"[A-Z]{2}-\d{4}", v) for v in column({"code": "??-####"}, 20))
     assert len(set(column({"code": "????####"}))) == 300
 
