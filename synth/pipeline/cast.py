@@ -38,7 +38,7 @@ class Cast:
         self.models = models
         self.over = False
         """No model is asked any more."""
-        self._held_at = -math.inf
+        self._holds, self._held_at = False, -math.inf
         self._put_off: set[str] = set()
         self._rates = ErrorRates.uniform(config.generate.errors.rate)
 
@@ -66,10 +66,11 @@ class Cast:
         """Say whether an endpoint wants no request for a good while; look often."""
         if self.models is None:
             return False
-        held = any(one.until - time.time() > HELD_S for one in self.models.waiting())
-        if held:
+        least = 0.0 if self._holds else HELD_S  # one that is waited for is waited for to its end
+        self._holds = any(one.until - time.time() > least for one in self.models.waiting())
+        if self._holds:
             self._held_at = time.monotonic()
-        return held
+        return self._holds
 
     def note(self, episode: str, since: float) -> None:
         """Note that a call of an episode failed, which began at `since` (monotonic)."""

@@ -2,6 +2,9 @@
 
 from synth.core import jsonl
 
+ON_ITS_WAY_S = 0.5
+"""Longest time until a refusal is read, on a busy machine."""
+
 
 def test_a_long_retry_after_is_waited_for_and_costs_no_episode(place, script):
     whole = place("whole", f"--script={script(12)}")
@@ -18,3 +21,18 @@ def test_a_long_retry_after_is_waited_for_and_costs_no_episode(place, script):
     assert made.report()["episodes"] == 12
     assert made.told()["accepted"] == whole.told()["accepted"]
     assert "waiting until" in session.text()
+
+
+def test_nobody_asks_before_the_endpoint_allows_it(place, script):
+    """What was on its way when the endpoint refused is not held against anybody."""
+    faults = ("--fault-rate=0.08", "--faults=http_429_seconds,http_429_date", "--latency-ms=2")
+    made = place("busy", f"--script={script(40)}", *faults)
+    made.finish("--episodes", "40", "--concurrency", "8")
+    entries = made.mock.entries()
+    refused = [entry["at"] for entry in entries if entry["status"] == 429]
+    assert len(refused) >= 4
+    for at in refused:
+        early = [entry["at"] - at for entry in entries if at + ON_ITS_WAY_S < entry["at"] < at + 1]
+        assert early == []
+    assert made.report()["episodes"] == 40
+    assert made.report()["cost"]["total"]["attempts"] == len(entries)
