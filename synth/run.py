@@ -9,15 +9,16 @@
     calls-0.jsonl        every reply of a model and what it cost (see `synth.core.llm.journal`)
     report.json, .md     what came of it, written at the end
 
-Resume trusts these files only. The plan grows deterministically from the configuration, so a plan
-row lost to a crash is made again. Finished episodes are never played again; broken ones are, and
-meet the replies that they already had.
+Every row begins with the checksum of the rest. Resume trusts these files only. The plan grows
+deterministically from the configuration, so a plan row lost to a crash is made again. Finished
+episodes are never played again; broken ones are, and meet the replies that they already had.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +34,8 @@ from synth.core.errors import BadInput, BadRow, ToolloomError
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
 
 Row = TypeVar("Row", bound=Frozen)
+_SEAL = b'{"crc":"'
+_HEAD = len(_SEAL) + 10
 
 
 class Planned(Frozen):
@@ -95,7 +98,7 @@ class Run:
         self._lock = _lock(path)
         try:
             self._check_config()
-            self.plan: list[Planned] = list(read_plan(path))
+            self.plan = _in_order(path)
             self.agents: dict[str, Agent] = {agent.key: agent for agent in read_agents(path)}
             self.episodes: dict[str, Episode] = {
                 episode.trajectory.episode: episode for episode in read_episodes(path)
@@ -135,23 +138,23 @@ class Run:
     def add_plan(self, planned: Planned, agent: Agent) -> None:
         """Append an episode to the plan, and its agent if it is new."""
         self.add_agent(agent)
-        self._plan_file.append(planned.model_dump_json().encode())
+        self._plan_file.append(_sealed(planned))
         self.plan.append(planned)
 
     def add_agent(self, agent: Agent) -> None:
         """Append an agent if it is new."""
         if agent.key not in self.agents:
-            self._agent_file.append(agent.model_dump_json().encode())
+            self._agent_file.append(_sealed(agent))
             self.agents[agent.key] = agent
 
     def add_episode(self, episode: Episode) -> None:
         """Append a finished episode."""
-        self._episode_file.append(episode.model_dump_json().encode())
+        self._episode_file.append(_sealed(episode))
         self.episodes[episode.trajectory.episode] = episode
 
     def add_failure(self, failure: Failure) -> None:
         """Append a time that the infrastructure broke an episode."""
-        self._failure_file.append(failure.model_dump_json().encode())
+        self._failure_file.append(_sealed(failure))
         self.failures.setdefault(failure.episode, []).append(failure.error)
 
     def write_report(self, report: dict[str, Any], page: str) -> None:
@@ -264,15 +267,48 @@ def read_failures(path: Path) -> Iterator[Failure]:
         yield from _rows(file, Failure)
 
 
+def _in_order(path: Path) -> list[Planned]:
+    """Return the whole plan.
+
+    Raises:
+        BadRow: a row is missing, or stands where it should not.
+    """
+    plan = list(read_plan(path))
+    for place, planned in enumerate(plan):
+        if planned.index != place:
+            file = path / "plan.jsonl"
+            what = f"here place {place} of the plan should stand, not {planned.index}"
+            raise BadRow(what, where=f"{file}:{place + 1}", remedy=_again(file))
+    return plan
+
+
+def _sealed(row: Frozen) -> bytes:
+    """Return a row as JSON whose first member is the checksum of the others."""
+    data = row.model_dump_json().encode()
+    return b'{"crc":"%08x",' % zlib.crc32(data) + data[1:]
+
+
 def _rows(path: Path, model: type[Row]) -> Iterator[Row]:
+    """Yield the rows of a file. One without a checksum, as people write it, is taken as it is."""
     for number, line in jsonl.lines(path):
+        where = f"{path}:{number}"
+        if line.startswith(_SEAL):
+            data = b"{" + line[_HEAD:].rstrip(b"\n")
+            if line[:_HEAD] != b'{"crc":"%08x",' % zlib.crc32(data):
+                raise BadRow(
+                    "the row is damaged: its checksum differs", where=where, remedy=_again(path)
+                )
+            line = data
         try:
             yield model.model_validate_json(line)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
-            raise BadRow(
-                f"{place}: {first['msg']}" if place else first["msg"],
-                where=f"{path}:{number}",
-                remedy="restore the file, or start another run",
-            ) from error
+            what = f"{place}: {first['msg']}" if place else first["msg"]
+            raise BadRow(what, where=where, remedy=_again(path)) from error
+
+
+def _again(path: Path) -> str:
+    """Say what to do about a row: each file is made again from the others and the configuration."""
+    more = " and all after it" if path.name.startswith("plan") else ""
+    return f"remove that line{more}, and repeat the generate command: it makes them again"

@@ -156,6 +156,7 @@ def test_of_an_episode_that_is_in_the_files_twice_the_last_line_counts(tmp_path)
     path = tmp_path / "runs" / "r" / "episodes-0.jsonl"
     row = json.loads(path.read_bytes().splitlines()[0])
     row["verdict"] |= {"passed": False, "reason": "judged again"}
+    del row["crc"]  # a row that people wrote
     with path.open("ab") as file:
         file.write(json.dumps(row).encode() + b"\n")
     report = make(tmp_path, Goal(episodes=3))
@@ -179,6 +180,7 @@ def test_a_damaged_row_in_the_middle_is_named_and_nothing_is_changed(tmp_path):
     lines = path.read_bytes().split(b"\n")
     row = json.loads(lines[2])
     row["trajectory"]["surprise"] = 1
+    del row["crc"]
     path.write_bytes(b"\n".join([*lines[:2], json.dumps(row).encode(), *lines[3:]]))
     damaged = path.read_bytes()
     with pytest.raises(BadRow, match=r"episodes-0\.jsonl:3: .*surprise"):
@@ -204,6 +206,7 @@ def test_an_agent_that_was_never_made_is_named(tmp_path):
     path = tmp_path / "runs" / "r" / "plan.jsonl"
     first, rest = path.read_text(encoding="utf-8").split("\n", 1)
     row = json.loads(first) | {"agent": "nobody"}
+    del row["crc"]
     path.write_text(f"{json.dumps(row)}\n{rest}", encoding="utf-8")
     with pytest.raises(BadRow, match=r"plan\.jsonl: no agent 'nobody' of 'clinic'"):
         make(tmp_path, Goal(episodes=5))
