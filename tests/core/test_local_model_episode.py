@@ -49,9 +49,9 @@ async def play(model, index, composer):
             task=planned.task,
             agent=composer.agent(planned.world, planned.agent),
             environment=environment,
-            agent_player=ModelAgent(model, Sampler(0.0, 1.0, 120)),
+            agent_player=ModelAgent(model, Sampler(0.0, 1.0, 100)),
             user_player=ScriptedUser(planned.task.request, rng(planned.seed, "user")),
-            limits=Limits(turns=4, calls=4, seconds=None),
+            limits=Limits(turns=3, calls=4, seconds=None),
             episode=planned.episode,
             seed=planned.seed,
         )
@@ -61,7 +61,10 @@ async def play(model, index, composer):
 
 def test_episodes_of_a_small_agent_end_in_a_named_state_and_are_judged(model):
     async def scene():
-        composer = Composer(load_config(None, ["generate.states=1"]), open_applications(["bank"]))
+        composer = Composer(
+            load_config(None, ["generate.states=1", "generate.tools=[3, 4]"]),
+            open_applications(["bank"]),
+        )
         played = [await play(model, index, composer) for index in range(EPISODES)]
         await composer.close()
         return played
