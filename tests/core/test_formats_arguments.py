@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.core.formats import fit_call, fit_parsed, get_format
@@ -108,6 +108,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*JOBS["properties"], "z"]), json_values), json_values)
 def test_every_member_stays_and_nothing_changes_unnoted_whatever_the_schema(given, schema):
     for one in (JOBS, {"type": "object", "properties": dict.fromkeys(given, schema)}):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.core.errors import UnknownName
@@ -48,6 +48,7 @@ def body(message):
     return "".join(p.text for p in pieces if p.sampled).removesuffix(HERMES.stop)
 
 
+@settings(deadline=None)
 @given(contents, st.lists(st.tuples(names, arguments), max_size=3))
 def test_what_is_written_is_read_back_unchanged(content, made):
     message = {
@@ -62,6 +63,7 @@ def test_what_is_written_is_read_back_unchanged(content, made):
     assert read.problem is (None if made or read.content else Problem.EMPTY)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_reads_as_calls_or_as_text_or_as_a_named_problem(text):
     read = HERMES.parse(text)
@@ -71,6 +73,7 @@ def test_any_text_reads_as_calls_or_as_text_or_as_a_named_problem(text):
         assert read.detail
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='<>/tool_call{}[]":,\\ name arguments1.', max_size=60))
 def test_nothing_near_the_format_crashes_the_reader(text):
     read = HERMES.parse("<tool_call>" + text)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.core.formats import Problem, Unwritable, get_format
@@ -28,6 +28,7 @@ def body(message, before=()):
     return "".join(mine).removesuffix(KIMI.stop)
 
 
+@settings(deadline=None)
 @given(
     st.text(st.characters(codec="utf-8")).filter(lambda text: "<|tool_calls_section" not in text),
     st.lists(
@@ -100,6 +101,7 @@ def test_what_is_broken_is_named_and_never_guessed(text, problem):
     assert read.calls == ()
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='functions.ab:019 {}"', max_size=40))
 def test_nothing_near_the_format_crashes_the_reader(text):
     read = KIMI.parse(SECTION + CALL + text)

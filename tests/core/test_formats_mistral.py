@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.core.formats import NineCharacters, Problem, Unwritable, get_format
@@ -148,6 +148,7 @@ def test_random_identifiers_become_nine_characters_in_calls_and_results_alike(to
     assert in_calls[2:4] == ["call00012", "abcDEF123"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=12) | st.from_regex(r"call_\d{1,6}", fullmatch=True), max_size=9))
 def test_nine_characters_stand_for_one_identifier_and_back(identifiers):
     table = NineCharacters()

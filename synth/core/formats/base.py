@@ -113,7 +113,7 @@ def calls_of(message: Wire, index: int) -> list[tuple[str, str, str]]:
     """Return identifier, name and arguments text of each call of an OpenAI-shape message.
 
     Raises:
-        Unwritable: arguments that are no JSON object, or a call without a name.
+        Unwritable: arguments that are no JSON object, a call without a name, a lone surrogate.
     """
     out = []
     for call in message.get("tool_calls") or ():
@@ -132,11 +132,24 @@ def calls_of(message: Wire, index: int) -> list[tuple[str, str, str]]:
             raise Unwritable(f"arguments of {name!r} in message {index} are {kind}, not an object")
         if arguments[end:].strip(SPACE):
             raise Unwritable(f"arguments of {name!r} in message {index}: text after the object")
+        _check_encodable(name, index)
         out.append((str(call.get("id") or ""), name, arguments.strip(SPACE)))
     return out
 
 
-def said_with(message: Wire, calls: Sequence[Any]) -> str:
-    """Return an assistant's content; blank content beside calls is no content."""
+def _check_encodable(text: str, index: int) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unwritable(f"message {index} holds a lone surrogate") from None
+
+
+def said_with(message: Wire, calls: Sequence[Any], index: int) -> str:
+    """Return an assistant's content; blank content beside calls is no content.
+
+    Raises:
+        Unwritable: a lone surrogate in it, which no tokenizer takes.
+    """
     content = str(message.get("content") or "")
+    _check_encodable(content, index)
     return "" if calls and not content.replace("\ufeff", "").strip() else content

@@ -67,7 +67,7 @@ class Hermes:
 
 def _assistant(message: Wire, index: int) -> tuple[Piece, ...]:
     calls = calls_of(message, index)
-    content = said_with(message, calls)
+    content = said_with(message, calls, index)
     if OPEN in content:
         raise Unwritable(f"message {index} says {OPEN} without making a call")
     out: list[Piece] = [Piece(content, index, sampled=True)] if content else []

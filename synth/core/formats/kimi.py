@@ -106,7 +106,7 @@ def _turn(
 def _assistant(
     message: Wire, index: int, calls: Sequence[tuple[str, str, str]], counter: int
 ) -> tuple[Piece, ...]:
-    content = said_with(message, calls)
+    content = said_with(message, calls, index)
     if SECTION in content:
         raise Unwritable(f"message {index} says {SECTION} without making a call")
     out: list[Piece] = [Piece(content, index, sampled=True)] if content else []

@@ -82,7 +82,7 @@ class Llama3:
 
     def _assistant(self, message: Wire, index: int) -> list[Piece]:
         calls = [Call(name, arguments) for _, name, arguments in calls_of(message, index)]
-        content = said_with(message, calls)
+        content = said_with(message, calls, index)
         if not self._reads_back(content, calls):
             raise Unwritable(f"message {index} says what would be read as a call, or as broken")
         before, tag, after = self._written(content, calls)

@@ -130,7 +130,7 @@ class _Writer:
             short = self._identifiers.short(given or f"\0{self._calls}")
             calls.append(Call(name, arguments, short))
             self._calls += 1
-        content = said_with(message, calls)
+        content = said_with(message, calls, index)
         parts = [content, *self._parts(calls)]
         if not reads_back("".join(parts), content, calls, _read):
             names = ", ".join(repr(call.name) for call in calls)

@@ -59,7 +59,7 @@ def _reads_back(content: str, calls: Sequence[Call]) -> bool:
 
 def _assistant(message: Wire, index: int) -> tuple[Piece, ...]:
     calls = [Call(name, arguments) for _, name, arguments in calls_of(message, index)]
-    content = said_with(message, calls)
+    content = said_with(message, calls, index)
     if not _reads_back(content, calls):
         raise Unwritable(f"message {index} says what would be read as a call, or as a broken one")
     text = _written(content, calls)
