@@ -81,6 +81,20 @@ def test_what_is_no_request_gets_a_status_and_json(request_text, status):
     assert isinstance(json.loads(body), dict)
 
 
+def test_a_body_nested_deeper_than_can_be_written_is_refused(wire):
+    deep = b"[" * 300 + b"]" * 300
+    body = b'{"model": "m", "messages": [{"role": "user"}], "stop": ' + deep + b"}"
+    head = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n"
+
+    async def go():
+        async with MockLLM() as mock:
+            return await wire.once(mock, head.encode() + body)
+
+    status, _, answer = wire.split(asyncio.run(go()))
+    assert status == 400
+    assert "cannot be read" in json.loads(answer)["error"]["message"]
+
+
 def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(wire):
     async def go():
         async with MockLLM() as mock:
@@ -113,6 +127,11 @@ CALLED = {"role": "assistant", "tool_calls": [{"id": "a", "function": {}}]}
         ),
         (
             {"model": "m", "messages": [{"role": "assistant", "tool_calls": [{"id": ""}]}]},
+            "without an id of their own",
+        ),
+        ({"model": "m", "messages": [{"role": ["user"]}]}, "messages[0] has no known role"),
+        (
+            {"model": "m", "messages": [{"role": "assistant", "tool_calls": 5}]},
             "without an id of their own",
         ),
         ({**HELLO, "tools": [{"name": "x"}]}, "not a list of functions"),

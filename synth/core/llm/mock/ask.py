@@ -65,6 +65,13 @@ def read_ask(raw: bytes, headers: Mapping[str, str], seed: int) -> Ask:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise Refused(f"the body is not JSON: {error}") from error
+    try:
+        return _ask(body, headers, seed)
+    except orjson.JSONEncodeError as error:  # nested deeper than can be written
+        raise Refused(f"the body cannot be read: {error}") from error
+
+
+def _ask(body: Any, headers: Mapping[str, str], seed: int) -> Ask:
     if not isinstance(body, dict) or not isinstance(body.get("model"), str):
         raise Refused("the body is not an object with a model")
     messages, tools = _checked(body.get("messages")), body.get("tools") or []
@@ -122,7 +129,7 @@ def _checked(messages: Any) -> list[dict[str, Any]]:
         elif role == "assistant":
             if message.get("tool_calls"):
                 open_calls = _call_ids(message["tool_calls"], index)
-        elif role not in ROLES:
+        elif not isinstance(role, str) or role not in ROLES:
             raise Refused(f"messages[{index}] has no known role")
     if open_calls:
         raise Refused("tool calls without a result at the end of messages")
@@ -132,8 +139,9 @@ def _checked(messages: Any) -> list[dict[str, Any]]:
 def _call_ids(calls: Any, index: int) -> set[Any]:
     try:
         ids = {call["id"] for call in calls}
+        own = len(ids) == len(calls) and all(ids)
     except (KeyError, TypeError):
-        ids = set()
-    if len(ids) != len(calls) or not all(ids):
+        own = False
+    if not own:
         raise Refused(f"messages[{index}] has tool calls without an id of their own")
     return ids
