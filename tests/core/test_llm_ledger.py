@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.core.config import Budget, ModelConfig
-from synth.core.errors import BadConfig, BudgetSpent
+from synth.core.errors import BadConfig, BudgetSpent, DiskFull
 from synth.core.llm.ledger import Ledger, at_least
 from synth.core.types import Usage
 
@@ -115,6 +115,25 @@ def test_calls_wait_for_room_that_those_in_flight_may_leave():
         first.sent, first.status, first.usage = True, 200, usage(10, 10)
         ledger.close(first)
         ledger.close(await asyncio.wait_for(waiting, 1))
+
+    asyncio.run(go())
+
+
+def test_a_full_disk_leaves_nobody_waiting_and_the_sums_right():
+    def log(entry):
+        raise DiskFull("no space left")
+
+    async def go():
+        ledger = Ledger(Budget(tokens=250), log)
+        account = ledger.open("agent", PRICED)
+        first = await ledger.reserve(account, 100, 100)
+        first.sent, first.status, first.usage = True, 200, usage(10, 10)
+        second = asyncio.ensure_future(ledger.reserve(account, 100, 100))
+        await asyncio.sleep(0)
+        with pytest.raises(DiskFull):
+            ledger.close(first)
+        await asyncio.wait_for(second, 5)
+        assert ledger.total()["prompt_tokens"] == 10
 
     asyncio.run(go())
 

@@ -176,18 +176,22 @@ class Ledger:
         return ticket
 
     def close(self, ticket: Ticket) -> None:
-        """Enter what a request cost; give its reservation back if it was never sent."""
+        """Enter what a request cost; give its reservation back if it was never sent.
+
+        Raises:
+            DiskFull: it is entered, and not in the log.
+        """
         if self._limited:
             self._reserve(ticket, -1)
+        entry = ticket.entry()
         if ticket.sent:
-            entry = ticket.entry()
-            if self.log is not None:
-                self.log(entry)
             self._enter(ticket.account, entry)
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+        if ticket.sent and self.log is not None:
+            self.log(entry)
 
     def _reserve(self, ticket: Ticket, sign: int) -> None:
         money = ticket.account.cost(*ticket.most) or 0.0
