@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import socket
 import threading
@@ -247,6 +248,35 @@ def test_nobody_at_the_address_is_said_at_once_in_one_line():
     assert "\n" not in str(error)
 
 
+def test_an_attempt_that_reached_nobody_is_none():
+    async def go():
+        async with MockLLM() as mock:
+            port, url = mock.port, mock.url
+        model = OpenAIModel(ModelConfig(model="m", base_url=url, timeout_s=60))
+        model.endpoint.patience.answered = True  # it was there before
+        asked = asyncio.ensure_future(model.complete(REQUEST))
+        while not model.endpoint.patience.in_flight:
+            await asyncio.sleep(0.001)
+        while model.endpoint.patience.in_flight:
+            await asyncio.sleep(0.001)
+        async with MockLLM(port=port) as mock:
+            await asked
+            attempts = [entry["attempt"] for entry in mock.ledger.entries()]
+        await model.close()
+        return attempts, model.ledger.total()
+
+    attempts, total = asyncio.run(go())
+    assert attempts == [0]
+    assert (total["calls"], total["attempts"]) == (1, 1)
+
+
+def test_a_schema_with_a_number_beyond_64_bits_is_sent_as_it_is(server):
+    parameters = {"type": "object", "properties": {"wei": {"maximum": 2**256}}}
+    tool = {"type": "function", "function": {"name": "pay", "parameters": parameters}}
+    ask(server, replace(REQUEST, tools=[tool]))
+    assert server.seen[0]["tools"] == [tool]
+
+
 def test_abandoned_streams_give_their_connections_back():
     async def go():
         async with MockLLM(seed=1, pace=Pace(pace_s=0.5)) as mock:
@@ -299,6 +329,23 @@ def test_an_endless_reply_is_given_up_by_its_size(monkeypatch):
         asyncio.run(go(port))
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_that_unpacks_without_end_is_given_up_by_its_size(server, monkeypatch, stream):
+    monkeypatch.setattr("synth.core.llm.endpoint.MOST_BYTES", 100_000)
+    server.extra = {"content-encoding": "gzip"}
+    server.script = [(200, gzip.compress(bytes(10_000_000)))]
+    with pytest.raises(ModelFailed, match="a reply of more than"):
+        ask(server, timeout_s=1.5, stream=stream)
+
+
+def test_a_packed_reply_is_unpacked_and_a_broken_one_asked_for_again(server):
+    server.extra = {"content-encoding": "gzip"}
+    packed = gzip.compress(json.dumps(GOOD).encode())
+    server.script = [(200, b"no gzip"), (200, packed[:20]), (200, packed)]
+    assert ask(server).message.content == "hello"
+    assert len(server.seen) == 3
+
+
 @contextlib.contextmanager
 def _served(handler):
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -324,6 +371,7 @@ def test_a_key_reaches_the_endpoint_and_nothing_else(server, monkeypatch, tmp_pa
         (500, {"error": {"message": f"bad key {canary}"}}),
         (200, GOOD),
         (401, {"error": {"message": f"wrong key {canary}"}}),
+        (401, {"error": {"message": f"{'x' * 185} {canary}"}}),  # what is shown ends in the key
     ]
 
     async def go():
@@ -331,6 +379,9 @@ def test_a_key_reaches_the_endpoint_and_nothing_else(server, monkeypatch, tmp_pa
         await bound.complete(REQUEST)
         with pytest.raises(ModelFailed) as caught:
             await bound.complete(REQUEST)
+        with pytest.raises(ModelFailed) as cut:
+            await bound.complete(REQUEST)
+        assert str(cut.value).endswith("x [key]")
         shown = [str(caught.value), repr(caught.value), repr(models), str(models.ledger.rows())]
         shown += [repr(vars(models.endpoints[url, "SOME_KEY"].patience)), config.model_dump_json()]
         await models.close()

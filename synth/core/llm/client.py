@@ -8,6 +8,7 @@ incomplete replies) is asked again until it works or the call's time is over; wh
 from __future__ import annotations
 
 import asyncio
+import json
 from codecs import BOM_UTF8 as BOM
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -145,8 +146,8 @@ class OpenAIModel:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         try:
             return orjson.dumps(body)
-        except TypeError:  # halves of surrogate pairs, in a tool's result or a file's name
-            return orjson.dumps(_encodable(body))
+        except TypeError:  # half of a surrogate pair, or an integer beyond 64 bits in a schema
+            return json.dumps(_encodable(body), ensure_ascii=False).encode()
 
     def _history(self, messages: Any) -> list[Mapping[str, Any]]:
         """Return the messages with earlier reasoning as this endpoint wants it."""
@@ -197,6 +198,7 @@ class OpenAIModel:
             wait = self._failed(call, error.what, error.outcome)
         except Unreachable as error:
             ticket.sent = False
+            call.attempts -= 1  # it had no attempt yet
             if not patience.answered:  # it was never there: most likely, the address is wrong
                 raise ModelFailed(
                     f"nobody answers at {self.endpoint.name}: {error}",

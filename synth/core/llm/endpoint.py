@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import cast
 from urllib.parse import urlsplit
@@ -23,10 +24,15 @@ from synth.core.llm.patience import Patience
 from synth.core.llm.stream import DONE
 
 MOST_BYTES = 32 << 20
-"""Bytes of one reply; an endless one ends there."""
+"""Bytes of one reply, unpacked; an endless one ends there."""
 CONNECT_S = 15.0
 """Seconds to reach a machine that does not answer at all."""
 _TAIL = 32
+_PACKED = ("gzip", "x-gzip", "deflate")
+_ANY_HEAD = 32 + zlib.MAX_WBITS
+"""Tells `zlib` to unpack either."""
+_TELLING = 8
+"""Characters of a key from its beginning that are not shown: texts are cut, also within a key."""
 
 
 class Unreachable(Exception):
@@ -141,7 +147,16 @@ class Endpoint:
 
     def scrub(self, text: str) -> str:
         """Return a text of the endpoint without the key, which some repeat in their errors."""
-        return text.replace(self._key, "[key]") if self._key else text
+        head = self._key[:_TELLING]
+        if not head or head not in text:
+            return text
+        first, *others = text.split(head)
+        return first + "".join(f"[key]{other[self._shared(other) :]}" for other in others)
+
+    def _shared(self, text: str) -> int:
+        """Return how many characters of a text go on with the key behind its telling ones."""
+        rest = self._key[_TELLING:]
+        return next(n for n in range(len(rest), -1, -1) if text.startswith(rest[:n]))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -152,18 +167,28 @@ class Endpoint:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that is given up when it is too long."""
+    """A body that is given up when it is too long; unpacked here, where a bound can be set."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, *, packed: bool) -> None:
         self._stream = stream
+        self._unpacking = zlib.decompressobj(_ANY_HEAD) if packed else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for piece in self._stream:
-            size += len(piece)
+            unpacked = self._unpacked(piece, MOST_BYTES + 1 - size)
+            size += len(unpacked)
             if size > MOST_BYTES:
                 raise httpx2.ReadError(f"a reply of more than {MOST_BYTES >> 20} MiB")
-            yield piece
+            yield unpacked
+
+    def _unpacked(self, piece: bytes, most: int) -> bytes:
+        if self._unpacking is None:
+            return piece
+        try:
+            return self._unpacking.decompress(piece, most)
+        except zlib.error as error:
+            raise httpx2.ReadError("a packed reply that cannot be unpacked") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -171,7 +196,10 @@ class _Bounded(httpx2.AsyncByteStream):
 
 async def _bound(response: httpx2.Response) -> None:
     if isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _Bounded(response.stream)
+        packed = response.headers.get("content-encoding", "").strip().lower() in _PACKED
+        if packed:
+            del response.headers["content-encoding"]
+        response.stream = _Bounded(response.stream, packed=packed)
 
 
 async def _pieces(response: httpx2.Response) -> bytes:
