@@ -59,7 +59,7 @@ def weights():
 
 @pytest.fixture(scope="module")
 def model(weights):
-    model = LocalModel(weights, settings=SETTINGS)
+    model = LocalModel(weights, settings=SETTINGS, timeout_s=600)
     yield model
     asyncio.run(model.close())
 
@@ -227,7 +227,7 @@ def test_two_roles_share_one_loaded_model_and_the_last_to_leave_closes_it(weight
 
 
 def test_a_user_is_played_as_a_line_of_the_script(weights):
-    model = LocalModel(weights, settings=SETTINGS, style=Style.SCRIPT)
+    model = LocalModel(weights, settings=SETTINGS, style=Style.SCRIPT, timeout_s=600)
     assert "/script@" in model.name
     reply = ask(model, [*ASK, {"role": "assistant", "content": "I am Ann."}, ASK[1]], max_tokens=20)
     assert reply.finish in ("stop", "length")

@@ -27,6 +27,8 @@ from synth.core.errors import BadConfig, ModelFailed
 
 _BATCH = 128
 """Prompt tokens computed between two looks at the deadline."""
+_CHECK_S = 300.0
+"""Seconds a loaded model has for its first token: a busy machine is no broken model."""
 _LONGEST_SOCKET = 90
 """A Unix socket's path holds 107 bytes, and not on every system."""
 
@@ -173,7 +175,7 @@ class Engine:
 
     def _check(self) -> None:
         try:
-            self._generate(_Run(60.0), "text", {"prompt": "1 2 3", "max_tokens": 1})
+            self._generate(_Run(_CHECK_S), "text", {"prompt": "1 2 3", "max_tokens": 1})
         except ModelFailed as error:
             self.close()
             raise ModelFailed(
