@@ -181,7 +181,8 @@ def test_a_missing_extra_is_named_with_how_to_install_it(tmp_path, monkeypatch, 
     for name in [name for name in sys.modules if name.split(".")[0] == "train"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "synth.app._learning", raising=False)
-    code = app.main(["--workspace", str(tmp_path), "models", "fetch", "smollm2"])
+    asked = ["eval", "--application", "hotel", "--model", "tiny"]
+    code = app.main(["--workspace", str(tmp_path), *asked])
     assert code == 1
     said = capsys.readouterr().err
     assert "torch is not installed (pip install 'toolloom[train]')" in said

@@ -263,5 +263,6 @@ def test_reading_ends_at_the_mark_however_the_network_cut_it(cuts):
             self.closed = True
 
     response = Response()
-    assert asyncio.run(_pieces(response)) == HELLO
+    # The blank line behind the mark says nothing: it may have come with it or not.
+    assert asyncio.run(_pieces(response)).rstrip(b"\n") == HELLO.rstrip(b"\n")
     assert response.closed
