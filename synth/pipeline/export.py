@@ -15,6 +15,7 @@ import orjson
 from synth.core.config import Config
 from synth.core.errors import BadRow, DiskFull, storage_error
 from synth.core.jsonl import write_atomic
+from synth.core.llm.local.label import weak_note
 from synth.core.prompts import prompts
 from synth.core.types import ToolSpec
 from synth.dataset import EXPORTERS, Exporter, dataset_rows
@@ -112,6 +113,7 @@ def _card(report: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> str:
         seed=config.seed,
         error_rate=config.generate.errors.rate,
         funnel="\n".join(funnel_lines(report)),
+        weak=weak_note(orjson.loads(row["players"]) for row in rows),
     )
 
 
