@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +16,7 @@ from synth.agents import agent_stats
 from synth.core.errors import BadInput, BadRow
 from synth.core.llm.ledger import at_least
 from synth.core.protocols import World
-from synth.core.types import Agent, Fault
+from synth.core.types import Fault, Trajectory
 from synth.gate import DECOYS
 from synth.run import Episode, Planned, Run
 
@@ -34,87 +35,136 @@ def run_report(run: Run, used: int, worlds: Mapping[str, World]) -> dict[str, An
     Every count is recomputed from the plan and the episodes, so that a resumed run and an
     uninterrupted one report the same.
     """
-    plan = run.plan[:used]
-    pairs = [(p, run.episodes[p.episode]) for p in plan if p.episode in run.episodes]
-    passed = [(p, e) for p, e in pairs if e.verdict.passed]
-    given_up: Counter[str] = Counter()
-    for planned in plan:
-        given_up.update(planned.rejected)
-    failed, faults = _failures(e for _, e in pairs)
-    broken = [p for p in plan if p.episode in run.failures and p.episode not in run.episodes]
-    if broken:
-        faults[str(Fault.INFRASTRUCTURE)] += len(broken)
+    tally = _Tally()
+    for planned in islice(run.plan, used):
+        tally.add(planned, run.episodes.get(planned.episode), run.failures.get(planned.episode, []))
+    faults = tally.faults
     return {
         "run": run.path.name,
         "fingerprint": run.fingerprint,
-        "agents": len({p.agent for p in plan}),
-        "agents_by_application": _variety(run, plan, worlds),
-        "tasks": len({p.task.key for p in plan}),
-        "candidates": len(plan) + sum(given_up.values()),
-        "given_up": dict(given_up.most_common()),
-        "decoys": _decoys(plan),
-        "episodes": len(pairs) + len(broken),
-        "accepted": len(passed),
-        "rejected_by_reason": dict(failed.most_common()),
+        "agents": len({key for keys in tally.agents.values() for key in keys}),
+        "agents_by_application": _variety(run, tally.agents, worlds),
+        "tasks": len(tally.tasks),
+        "candidates": used + tally.given_up.total(),
+        "given_up": dict(tally.given_up.most_common()),
+        "decoys": {name: tally.decoys[name] for name in DECOYS if name in tally.decoys},
+        "episodes": tally.episodes,
+        "accepted": tally.accepted,
+        "rejected_by_reason": dict(tally.rejected.most_common()),
         "faults_by_owner": dict(faults.most_common()),
-        "failed_by": {str(Fault.AGENT): sum(failed.values())}
+        "failed_by": {str(Fault.AGENT): tally.rejected.total()}
         | {str(owner): faults[str(owner)] for owner in Fault if owner is not Fault.AGENT},
-        "infrastructure": _reasons(run.failures[p.episode][-1] for p in broken),
-        "by_try": _by_try(pairs, run.failures),
-        "not_needed": len(run.plan) - len(plan),
-        "by_application": _shares(pairs, "world"),
-        "by_kind": _shares(pairs, "kind"),
-        "by_voice": _shares(pairs, "voice"),
-        "played_by": dict(_players(e for _, e in pairs)),
-        "accepted_shape": _shape([e for _, e in passed]),
+        "infrastructure": dict(tally.errors.most_common(MOST_REASONS)),
+        "by_try": tally.by_try,
+        "not_needed": len(run.plan) - used,
+        "by_application": dict(sorted(tally.shares["world"].items())),
+        "by_kind": dict(sorted(tally.shares["kind"].items())),
+        "by_voice": dict(sorted(tally.shares["voice"].items())),
+        "played_by": dict(tally.players),
+        "accepted_shape": tally.shape(),
     }
 
 
-def _failures(episodes: Iterable[Episode]) -> tuple[Counter[str], Counter[str]]:
-    failed: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    for episode in episodes:
+class _Tally:
+    """Adds up the places of a plan, one after the other."""
+
+    def __init__(self) -> None:
+        self.episodes = self.accepted = 0
+        self.given_up: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.players: Counter[str] = Counter()
+        self.tasks: set[str] = set()
+        self.agents: dict[str, dict[str, None]] = {}
+        self.decoys: dict[str, dict[str, int]] = {}
+        self.by_try = {name: {"episodes": 0, "accepted": 0} for name in ("first", "retried")}
+        self.shares: dict[str, dict[str, dict[str, int]]] = {"world": {}, "kind": {}, "voice": {}}
+        self._calls: list[int] = []
+        self._messages: list[int] = []
+        self._tools: set[tuple[str, str]] = set()
+        self._real = 0
+
+    def add(self, planned: Planned, episode: Episode | None, failures: Sequence[str]) -> None:
+        """Add a place, its finished episode if any, and how the infrastructure broke it before.
+
+        Broken episodes that were played again may be other than the rest: a harder task is
+        longer, and meets a failure more often.
+        """
+        self.given_up.update(planned.rejected)
+        self.tasks.add(planned.task.key)
+        self.agents.setdefault(planned.world, {})[planned.agent] = None
+        for name, (tried, failed) in planned.decoys.items():
+            row = self.decoys.setdefault(name, {"tried": 0, "failed": 0})
+            row["tried"] += tried
+            row["failed"] += failed
+        if episode is not None:
+            self._add_episode(planned, episode, retried=bool(failures))
+        elif failures:
+            self.episodes += 1
+            self.faults[str(Fault.INFRASTRUCTURE)] += 1
+            self.errors[_plain(failures[-1])] += 1
+
+    def _add_episode(self, planned: Planned, episode: Episode, *, retried: bool) -> None:
         verdict = episode.verdict
-        if verdict.passed:
-            continue
-        if verdict.broken_by:
-            faults[str(verdict.broken_by)] += 1
-        else:
-            failed[verdict.reason] += 1
-    return failed, faults
+        passed = bool(verdict.passed)
+        self.episodes += 1
+        self.accepted += passed
+        if not passed and verdict.broken_by:
+            self.faults[str(verdict.broken_by)] += 1
+        elif not passed:
+            self.rejected[verdict.reason] += 1
+        names = {
+            "world": planned.world,
+            "kind": str(planned.task.blueprint.kind),
+            "voice": planned.task.persona.voice,
+        }
+        rows = [
+            self.shares[what].setdefault(name, {"episodes": 0, "accepted": 0})
+            for what, name in names.items()
+        ]
+        for row in (*rows, self.by_try["retried" if retried else "first"]):
+            row["episodes"] += 1
+            row["accepted"] += passed
+        players = sorted(episode.trajectory.players.items())
+        self.players.update(f"{role}: {who}" for role, who in players)
+        if passed:
+            self._add_shape(episode.trajectory)
+
+    def _add_shape(self, trajectory: Trajectory) -> None:
+        self._calls.append(len(trajectory.steps))
+        self._messages.append(len(trajectory.messages))
+        self._tools.update((trajectory.world, step.call.name) for step in trajectory.steps)
+        self._real += trajectory.real
+
+    def shape(self) -> dict[str, Any]:
+        """Describe accepted conversations: lengths, calls, tools."""
+        if not self.accepted:
+            return {"calls": None, "messages": None, "tools_called": None, "real": None}
+        return {
+            "calls": _lengths(self._calls),
+            "messages": _lengths(self._messages),
+            "tools_called": len(self._tools),
+            "real": self._real,
+        }
 
 
-def _reasons(errors: Iterable[str]) -> dict[str, int]:
-    """Return the commonest errors; what differs in numbers only is one."""
-    counts = Counter(re.sub(r"\d+(\.\d+)?", "#", error)[:MOST_CHARACTERS] for error in errors)
-    return dict(counts.most_common(MOST_REASONS))
+def _lengths(counts: Sequence[int]) -> dict[str, float]:
+    return {"median": median(counts), "mean": round(sum(counts) / len(counts), 2)}
 
 
-def _by_try(
-    pairs: Iterable[tuple[Planned, Episode]], failures: Mapping[str, Any]
-) -> dict[str, dict[str, int]]:
-    """Tell episodes that were played again from others: they may be other than those.
-
-    A harder task is longer, and meets a failure more often.
-    """
-    out = {name: {"episodes": 0, "accepted": 0} for name in ("first", "retried")}
-    for planned, episode in pairs:
-        row = out["retried" if planned.episode in failures else "first"]
-        row["episodes"] += 1
-        row["accepted"] += bool(episode.verdict.passed)
-    return out
+def _plain(error: str) -> str:
+    """Return an error without its numbers: what differs in them only is one."""
+    return re.sub(r"\d+(\.\d+)?", "#", error)[:MOST_CHARACTERS]
 
 
 def _variety(
-    run: Run, plan: Iterable[Planned], worlds: Mapping[str, World]
+    run: Run, agents: Mapping[str, Iterable[str]], worlds: Mapping[str, World]
 ) -> dict[str, dict[str, Any]]:
     """Say how various the agents of each world are."""
-    agents: dict[str, dict[str, Agent]] = {}
-    for planned in plan:
-        agents.setdefault(planned.world, {})[planned.agent] = run.agents[planned.agent]
     out = {}
-    for name, found in sorted(agents.items()):
-        stats = agent_stats(list(found.values()), worlds[name])
+    for name, keys in sorted(agents.items()):
+        stats = agent_stats([run.agents[key] for key in keys], worlds[name])
         out[name] = {
             "agents": stats.agents,
             "near_duplicates": stats.near_duplicates,
@@ -125,52 +175,6 @@ def _variety(
             "tools_unused": list(stats.toolsets.unused),
         }
     return out
-
-
-def _decoys(plan: Iterable[Planned]) -> dict[str, dict[str, int]]:
-    """Add up what the gate tried, and how often rubrics failed it."""
-    out: dict[str, dict[str, int]] = {}
-    for planned in plan:
-        for name, (tried, failed) in planned.decoys.items():
-            row = out.setdefault(name, {"tried": 0, "failed": 0})
-            row["tried"] += tried
-            row["failed"] += failed
-    return {name: out[name] for name in DECOYS if name in out}
-
-
-def _shares(pairs: Iterable[tuple[Planned, Episode]], what: str) -> dict[str, dict[str, int]]:
-    out: dict[str, dict[str, int]] = {}
-    for planned, episode in pairs:
-        name = {
-            "world": planned.world,
-            "kind": str(planned.task.blueprint.kind),
-            "voice": planned.task.persona.voice,
-        }[what]
-        row = out.setdefault(name, {"episodes": 0, "accepted": 0})
-        row["episodes"] += 1
-        row["accepted"] += bool(episode.verdict.passed)
-    return dict(sorted(out.items()))
-
-
-def _players(episodes: Iterable[Episode]) -> Counter[str]:
-    return Counter(
-        f"{role}: {who}" for e in episodes for role, who in sorted(e.trajectory.players.items())
-    )
-
-
-def _shape(episodes: list[Episode]) -> dict[str, Any]:
-    """Describe accepted conversations: lengths, calls, tools."""
-    if not episodes:
-        return {"calls": None, "messages": None, "tools_called": None, "real": None}
-    calls = [len(e.trajectory.steps) for e in episodes]
-    messages = [len(e.trajectory.messages) for e in episodes]
-    tools = {(e.trajectory.world, s.call.name) for e in episodes for s in e.trajectory.steps}
-    return {
-        "calls": {"median": median(calls), "mean": round(sum(calls) / len(calls), 2)},
-        "messages": {"median": median(messages), "mean": round(sum(messages) / len(messages), 2)},
-        "tools_called": len(tools),
-        "real": sum(e.trajectory.real for e in episodes),
-    }
 
 
 _SHOWN = frozenset(

@@ -18,24 +18,19 @@ from __future__ import annotations
 
 import fcntl
 import os
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import orjson
-from pydantic import ValidationError
 
 from synth.core import jsonl
 from synth.core.canonical import content_key
 from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow, ToolloomError
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
-
-Row = TypeVar("Row", bound=Frozen)
-_SEAL = b'{"crc":"'
-_HEAD = len(_SEAL) + 10
+from synth.rowfile import RowFile, again, read_rows, sealed
 
 
 class Planned(Frozen):
@@ -76,6 +71,58 @@ def episode_id(task: Task, seed: int, fingerprint: str, sample: int = 0) -> str:
     return content_key([task.key, seed, fingerprint, sample], digits=16)
 
 
+class Episodes:
+    """The finished episodes of a run folder, by identity; of one that is there twice, the last.
+
+    Args:
+        folder: every `episodes-*.jsonl` is read, the first is written.
+
+    Raises:
+        BadRow: a row is damaged; names file and line.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files: list[RowFile[Episode]] = []
+        self._places: dict[str, int] = {}
+        own = folder / "episodes-0.jsonl"
+        for path in (own, *sorted(set(folder.glob("episodes-*.jsonl")) - {own})):
+            number = len(self._files)
+
+            def note(episode: Episode, place: int, number: int = number) -> None:
+                self._places[episode.trajectory.episode] = place << 16 | number
+
+            self._files.append(RowFile(path, Episode, seen=note, writable=path == own))
+
+    def append(self, episode: Episode) -> None:
+        """Append a finished episode."""
+        self._places[episode.trajectory.episode] = self._files[0].append(episode) << 16
+
+    def get(self, episode: str) -> Episode | None:
+        """Return an episode, if it is finished."""
+        place = self._places.get(episode)
+        return None if place is None else self._files[place & 0xFFFF][place >> 16]
+
+    def __contains__(self, episode: object) -> bool:
+        """Say whether an episode is finished."""
+        return episode in self._places
+
+    def __len__(self) -> int:
+        """Return how many are finished."""
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Episode]:
+        """Yield all of them."""
+        for number, file in enumerate(self._files):
+            for place, episode in enumerate(file):
+                if self._places[episode.trajectory.episode] == place << 16 | number:
+                    yield episode
+
+    def close(self) -> None:
+        """Sync and close."""
+        for file in self._files:
+            file.close()
+
+
 class Run:
     """An open run folder. One process at a time; a second one is refused.
 
@@ -98,22 +145,24 @@ class Run:
         self._lock = _lock(path)
         try:
             self._check_config()
-            self.plan = _in_order(path)
+            self.plan = RowFile(path / "plan.jsonl", Planned, seen=self._check_place)
             self.agents: dict[str, Agent] = {agent.key: agent for agent in read_agents(path)}
-            self.episodes: dict[str, Episode] = {
-                episode.trajectory.episode: episode for episode in read_episodes(path)
-            }
+            self.episodes = Episodes(path)
             self.failures: dict[str, list[str]] = {}
             """Episode -> why the infrastructure broke it, each time."""
             for failure in read_failures(path):
                 self.failures.setdefault(failure.episode, []).append(failure.error)
-            self._plan_file = jsonl.Appender(path / "plan.jsonl")
             self._agent_file = jsonl.Appender(path / "agents.jsonl")
-            self._episode_file = jsonl.Appender(path / "episodes-0.jsonl")
             self._failure_file = jsonl.Appender(path / "failures-0.jsonl")
         except BaseException:
             os.close(self._lock)
             raise
+
+    def _check_place(self, planned: Planned, place: int) -> None:
+        if planned.index != place:
+            file = self.path / "plan.jsonl"
+            what = f"here place {place} of the plan should stand, not {planned.index}"
+            raise BadRow(what, where=f"{file}:{place + 1}", remedy=again(file))
 
     def _check_config(self) -> None:
         file = self.path / "config.json"
@@ -138,23 +187,21 @@ class Run:
     def add_plan(self, planned: Planned, agent: Agent) -> None:
         """Append an episode to the plan, and its agent if it is new."""
         self.add_agent(agent)
-        self._plan_file.append(_sealed(planned))
         self.plan.append(planned)
 
     def add_agent(self, agent: Agent) -> None:
         """Append an agent if it is new."""
         if agent.key not in self.agents:
-            self._agent_file.append(_sealed(agent))
+            self._agent_file.append(sealed(agent))
             self.agents[agent.key] = agent
 
     def add_episode(self, episode: Episode) -> None:
         """Append a finished episode."""
-        self._episode_file.append(_sealed(episode))
-        self.episodes[episode.trajectory.episode] = episode
+        self.episodes.append(episode)
 
     def add_failure(self, failure: Failure) -> None:
         """Append a time that the infrastructure broke an episode."""
-        self._failure_file.append(_sealed(failure))
+        self._failure_file.append(sealed(failure))
         self.failures.setdefault(failure.episode, []).append(failure.error)
 
     def write_report(self, report: dict[str, Any], page: str) -> None:
@@ -165,8 +212,7 @@ class Run:
 
     def close(self) -> None:
         """Sync the files and let others in."""
-        files = (self._agent_file, self._plan_file, self._episode_file, self._failure_file)
-        for file in files:
+        for file in (self._agent_file, self.plan, self.episodes, self._failure_file):
             file.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -231,12 +277,12 @@ def read_plan(path: Path) -> Iterator[Planned]:
     Raises:
         BadRow: a row does not validate; names file and line.
     """
-    yield from _rows(path / "plan.jsonl", Planned)
+    yield from read_rows(path / "plan.jsonl", Planned)
 
 
 def read_agents(path: Path) -> Iterator[Agent]:
     """Yield the agents of a run folder; raises as `read_plan`."""
-    yield from _rows(path / "agents.jsonl", Agent)
+    yield from read_rows(path / "agents.jsonl", Agent)
 
 
 def agent_of(planned: Planned, agents: Mapping[str, Agent], path: Path) -> Agent:
@@ -258,57 +304,10 @@ def agent_of(planned: Planned, agents: Mapping[str, Agent], path: Path) -> Agent
 def read_episodes(path: Path) -> Iterator[Episode]:
     """Yield the finished episodes of a run folder; raises as `read_plan`."""
     for file in sorted(path.glob("episodes-*.jsonl")):
-        yield from _rows(file, Episode)
+        yield from read_rows(file, Episode)
 
 
 def read_failures(path: Path) -> Iterator[Failure]:
     """Yield how the infrastructure broke episodes of a run folder; raises as `read_plan`."""
     for file in sorted(path.glob("failures-*.jsonl")):
-        yield from _rows(file, Failure)
-
-
-def _in_order(path: Path) -> list[Planned]:
-    """Return the whole plan.
-
-    Raises:
-        BadRow: a row is missing, or stands where it should not.
-    """
-    plan = list(read_plan(path))
-    for place, planned in enumerate(plan):
-        if planned.index != place:
-            file = path / "plan.jsonl"
-            what = f"here place {place} of the plan should stand, not {planned.index}"
-            raise BadRow(what, where=f"{file}:{place + 1}", remedy=_again(file))
-    return plan
-
-
-def _sealed(row: Frozen) -> bytes:
-    """Return a row as JSON whose first member is the checksum of the others."""
-    data = row.model_dump_json().encode()
-    return b'{"crc":"%08x",' % zlib.crc32(data) + data[1:]
-
-
-def _rows(path: Path, model: type[Row]) -> Iterator[Row]:
-    """Yield the rows of a file. One without a checksum, as people write it, is taken as it is."""
-    for number, line in jsonl.lines(path):
-        where = f"{path}:{number}"
-        if line.startswith(_SEAL):
-            data = b"{" + line[_HEAD:].rstrip(b"\n")
-            if line[:_HEAD] != b'{"crc":"%08x",' % zlib.crc32(data):
-                raise BadRow(
-                    "the row is damaged: its checksum differs", where=where, remedy=_again(path)
-                )
-            line = data
-        try:
-            yield model.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            what = f"{place}: {first['msg']}" if place else first["msg"]
-            raise BadRow(what, where=where, remedy=_again(path)) from error
-
-
-def _again(path: Path) -> str:
-    """Say what to do about a row: each file is made again from the others and the configuration."""
-    more = " and all after it" if path.name.startswith("plan") else ""
-    return f"remove that line{more}, and repeat the generate command: it makes them again"
+        yield from read_rows(file, Failure)

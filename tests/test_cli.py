@@ -18,7 +18,7 @@ OPTIONS = {
     "demo": "episodes offline seed",
     "crawl": "allow-weaker concurrency network",
     "registry": "limit",
-    "generate": "accept concurrency config episodes run set",
+    "generate": "accept concurrency config episodes max-failures run set",
     "report": "run",
     "export": "format limit run to",
     "lint": "",

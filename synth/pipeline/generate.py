@@ -237,11 +237,7 @@ class Generation:
         """Return how many places there are up to the last one that was wanted."""
         if self._spent and not self._met(goal):
             return len(self.run.plan)  # also what is finished behind a place that is not
-        if goal.accept is None or self.stop is not None:
-            return self._head
-        found = (self.run.episodes.get(p.episode) for p in self.run.plan[: self._head])
-        passed = [index for index, e in enumerate(found) if e is not None and e.verdict.passed]
-        return passed[goal.accept - 1] + 1
+        return self._head
 
     async def _place(self, index: int) -> Planned:
         """Return place `index` of the plan: read from the run, or made now and written."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import orjson
@@ -12,10 +13,13 @@ import orjson
 from synth.core.canonical import canonical
 from synth.core.protocols import World
 from synth.core.store import Workspace, insert, now
-from synth.core.types import Agent, Fault, Task
+from synth.core.types import Agent, Task
 from synth.pipeline.worlds import register_in
 from synth.run import Episode, Planned, Run
 
+Row = TypeVar("Row")
+BATCH = 500
+"""Rows that are in memory at once."""
 _OF_A_RUN = ("runs", "run_tools", "plans", "episodes", "steps", "verdicts")
 
 
@@ -32,22 +36,26 @@ def ingest(workspace: Workspace, done: Run, worlds: Mapping[str, World]) -> None
             same command enters them later.
     """
     folder, run = done.path, done.path.name
-    plan = list({planned.episode: planned for planned in done.plan}.values())
-    # What the infrastructure broke is in no file: it is played again.
-    played = done.episodes.values()
-    episodes = [e for e in played if e.trajectory.fault is not Fault.INFRASTRUCTURE]
     with workspace.write() as con:
         register_in(con, worlds)
         for table in _OF_A_RUN:
             con.execute(f"DELETE FROM {table} WHERE run = ?", [run])
         insert(con, "runs", [_run_row(done)])
         insert(con, "run_tools", _tool_rows(run, folder))
-        insert(con, "plans", (_plan_row(run, planned) for planned in plan))
+        insert(con, "plans", _plan_rows(run, done.plan))
         _agents(con, {agent.key: agent for agent in done.agents.values()})
-        _tasks(con, {planned.task.key: planned.task for planned in plan})
-        insert(con, "episodes", (_episode_row(run, episode) for episode in episodes))
-        insert(con, "steps", (row for episode in episodes for row in _step_rows(run, episode)))
-        insert(con, "verdicts", (_verdict_row(run, episode) for episode in episodes))
+        _tasks(con, done.plan)
+        for some in _batches(done.episodes):
+            insert(con, "episodes", (_episode_row(run, episode) for episode in some))
+            insert(con, "steps", (row for episode in some for row in _step_rows(run, episode)))
+            insert(con, "verdicts", (_verdict_row(run, episode) for episode in some))
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield all of them, not all at once: a run may be larger than the memory."""
+    source = iter(rows)
+    while some := list(islice(source, BATCH)):
+        yield some
 
 
 def _run_row(run: Run) -> dict[str, Any]:
@@ -70,14 +78,18 @@ def _tool_rows(run: str, folder: Path) -> Iterable[dict[str, Any]]:
             yield {"run": run, "application": world, "name": name, "spec": spec.key}
 
 
-def _plan_row(run: str, planned: Planned) -> dict[str, Any]:
-    return {
-        "run": run,
-        "episode": planned.episode,
-        "position": planned.index,
-        "task": planned.task.key,
-        "agent": planned.agent,
-    }
+def _plan_rows(run: str, plan: Iterable[Planned]) -> Iterator[dict[str, Any]]:
+    seen: set[str] = set()
+    for planned in plan:
+        if planned.episode not in seen:
+            seen.add(planned.episode)
+            yield {
+                "run": run,
+                "episode": planned.episode,
+                "position": planned.index,
+                "task": planned.task.key,
+                "agent": planned.agent,
+            }
 
 
 def _unknown(
@@ -120,23 +132,32 @@ def _agents(con: duckdb.DuckDBPyConnection, agents: Mapping[str, Agent]) -> None
     insert(con, "agent_tools", links)
 
 
-def _tasks(con: duckdb.DuckDBPyConnection, found: Mapping[str, Task]) -> None:
-    unknown = _unknown(con, "tasks", "task", found)
-    tasks = {key: task for key, task in found.items() if key in unknown}
-    insert(con, "tasks", (_task_row(key, task) for key, task in tasks.items()))
-    criteria = {
-        (key, criterion.id): {
-            "task": key,
-            "criterion": criterion.id,
-            "level": criterion.level,
-            "kind": criterion.check.kind,
-            "text": criterion.text,
-            "document": criterion.model_dump_json(),
+def _tasks(con: duckdb.DuckDBPyConnection, plan: Iterable[Planned]) -> None:
+    unknown = _unknown(con, "tasks", "task", (planned.task.key for planned in plan))
+    for some in _batches(_new(plan, unknown)):
+        insert(con, "tasks", (_task_row(key, task) for key, task in some))
+        criteria = {
+            (key, criterion.id): {
+                "task": key,
+                "criterion": criterion.id,
+                "level": criterion.level,
+                "kind": criterion.check.kind,
+                "text": criterion.text,
+                "document": criterion.model_dump_json(),
+            }
+            for key, task in some
+            for criterion in task.rubric.criteria()
         }
-        for key, task in tasks.items()
-        for criterion in task.rubric.criteria()
-    }
-    insert(con, "criteria", criteria.values())
+        insert(con, "criteria", criteria.values())
+
+
+def _new(plan: Iterable[Planned], unknown: set[str]) -> Iterator[tuple[str, Task]]:
+    """Yield the unknown tasks of a plan, each once, with their keys."""
+    for planned in plan:
+        key = planned.task.key
+        if key in unknown:
+            unknown.remove(key)
+            yield key, planned.task
 
 
 def _task_row(key: str, task: Task) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from synth.pipeline.job import generate
 from synth.pipeline.progress import BARREN, WINDOW, Failures, Goal
 from synth.pipeline.worlds import open_applications
 from synth.reference import ErrorRates
+from synth.report import run_report
 from synth.run import Run, read_episodes
 
 CONFIG = load_config(
@@ -73,6 +74,22 @@ def test_an_endpoint_that_is_down_ends_the_run_and_costs_no_episode(tmp_path, go
     assert progress.accepted >= 36
     assert not progress.faults
     assert len(list(read_episodes(tmp_path))) >= progress.played
+    with Run(tmp_path, CONFIG) as run:
+        report = run_report(run, generation.used, open_applications(["clinic"]))
+    tries = report["by_try"]
+    assert tries["retried"]["episodes"] >= WINDOW // 2 + 1
+    assert tries["retried"]["episodes"] + tries["first"]["episodes"] == generation.used
+    assert report["accepted"] == tries["retried"]["accepted"] + tries["first"]["accepted"]
+    assert report["infrastructure"] == {}
+
+
+def test_what_is_still_broken_is_counted_by_why(tmp_path):
+    generation, _ = play(tmp_path, lambda planned, agent: Unreachable(), Goal(episodes=9))
+    assert generation.stop.why == "9 of 9 have no result: the infrastructure failed"
+    with Run(tmp_path, CONFIG) as run:
+        report = run_report(run, generation.used, open_applications(["clinic"]))
+    assert report["episodes"] == report["failed_by"]["infrastructure"] == 9
+    assert report["infrastructure"] == {"nobody: no usable reply": 9}
 
 
 @given(st.data(), st.sampled_from([0.1, 0.5, 0.6, 1.0]))

@@ -3,14 +3,12 @@
 import re
 import time
 
-import pytest
-
 from synth.app import _show
 from synth.app.generate import _Tale
 from synth.core.llm.ledger import Account, Ledger
 from synth.core.llm.open import Waiting
 from synth.pipeline.progress import Goal, Progress
-from synth.report import _by_try, _reasons, funnel_lines, report_page
+from synth.report import funnel_lines, report_page
 
 SPENT = {
     "calls": 40, "attempts": 44, "prompt_tokens": 12_000, "completion_tokens": 345,
@@ -140,26 +138,6 @@ def test_costs_are_told_by_role_and_model_and_unknown_is_not_zero():
     lines = shown(cost=spent(agent, free))
     assert any(line.startswith("in all") and line.endswith("unknown") for line in lines)
     assert not any("an accepted episode" in line for line in lines)
-
-
-def test_errors_that_differ_in_numbers_only_are_one():
-    errors = ["no reply within 3 s", "no reply within 4.5 s", "answered 400", "answered 401"]
-    assert _reasons(errors) == {"no reply within # s": 2, "answered #": 2}
-
-
-@pytest.mark.parametrize("passed", [True, False, None])
-def test_an_episode_is_retried_if_the_infrastructure_ever_broke_it(passed):
-    from types import SimpleNamespace
-
-    def pair(name):
-        verdict = SimpleNamespace(passed=passed)
-        return SimpleNamespace(episode=name), SimpleNamespace(verdict=verdict)
-
-    rows = _by_try([pair("a"), pair("b"), pair("c")], {"b": ["x"], "z": ["y"]})
-    assert rows == {
-        "first": {"episodes": 2, "accepted": 2 * bool(passed)},
-        "retried": {"episodes": 1, "accepted": int(bool(passed))},
-    }
 
 
 def test_the_page_holds_the_funnel_and_who_played_and_no_fence_of_strangers():
