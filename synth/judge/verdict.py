@@ -6,6 +6,7 @@ The gate order is that of papers 2.5; the first stage that fails is the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from synth.core.errors import ToolloomError
@@ -27,6 +28,9 @@ from synth.judge.evidence import Evidence, quote
 from synth.judge.form import form_problem
 from synth.judge.replay import replay_problem
 from synth.judge.rules import rule_problem
+
+_CODE = re.compile(r"[^@\s]+@[^@\s]+|(?=\S*\d)(?=\S*[A-Za-z])\S{3,}")
+_SPACING = re.compile(r"[\s-]+")
 
 
 async def judge(
@@ -75,6 +79,10 @@ async def judge(
     results.append(_stage("no_false_claim", false_claim))
     reasons += ["false_claim"] if false_claim is not None else []
     if reasons:
+        untold = _untold(task, trajectory)
+        if untold is not None:
+            said = f"{reasons[0]}, but the user never told the {untold}"
+            return _no_verdict(trajectory, Fault.USER, said)
         return _verdict(trajectory, reasons[0], results)
     open_must = _open_must(task, criteria)
     if open_must is not None:
@@ -87,6 +95,25 @@ async def judge(
     return Verdict(
         episode=trajectory.episode, passed=True, reason="accepted", results=tuple(results)
     )
+
+
+def _untold(task: Task, trajectory: Trajectory) -> str | None:
+    """Return what the user should have told at once, in one word, and never did.
+
+    An agent that does not learn who it talks to has not failed (tau2-bench #392: up to a third of
+    failed runs were the simulated user's fault). Only addresses and codes count: other facts can be
+    said in many ways.
+    """
+    said = _squeeze(" ".join(m.content or "" for m in trajectory.messages if m.role == "user"))
+    for fact in task.blueprint.opening:
+        value = str(fact.value)
+        if _CODE.fullmatch(value) and _squeeze(value) not in said:
+            return fact.label
+    return None
+
+
+def _squeeze(text: str) -> str:
+    return _SPACING.sub("", text.casefold())
 
 
 def _stage(name: str, problem: str | None) -> CriterionResult:

@@ -480,3 +480,22 @@ def test_no_shuffled_or_torn_dialogue_is_accepted_or_breaks_the_judge(world, dat
     torn = trajectory.model_copy(update={"messages": tuple(messages)})
     verdict = world.judge(torn, environment=None)
     assert verdict.passed is (torn.messages == trajectory.messages)
+
+
+def test_an_agent_that_never_learns_who_it_talks_to_has_not_failed(world, library):
+    trajectory = world.play(
+        agent_player=library.Says("assistant", "I am listening."),
+        user_player=library.Says("user", "Hello, this is about a book.", "Never mind, bye."),
+    )
+    verdict = world.judge(trajectory)
+    assert (verdict.passed, verdict.fault, verdict.reason) == (None, Fault.USER, "fault:user")
+    assert "the user never told the" in verdict.results[0].evidence
+
+
+def test_an_agent_that_was_told_everything_fails_on_its_own(world, library):
+    trajectory = world.play(
+        agent_player=library.Says("assistant", "I am listening."),
+        user_player=library.Says("user", world.task.request, "Never mind, bye."),
+    )
+    verdict = world.judge(trajectory)
+    assert (verdict.passed, verdict.fault) == (False, None)
