@@ -1,6 +1,7 @@
 """What every format of tool-call text promises, whatever the text is."""
 
 import json
+import sys
 import time
 from itertools import pairwise
 
@@ -387,3 +388,13 @@ def test_the_time_for_a_hostile_text_grows_with_its_length_only(name):
 def test_what_no_tokenizer_takes_is_refused(name, said):
     with pytest.raises(Unwritable, match="message 1"):
         written(get_format(name), said)
+
+
+def test_a_long_number_is_refused_also_where_python_would_take_minutes_for_it():
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        read = get_format("hermes").parse(dress("hermes", '{"a": ' + "9" * 4301 + "}"))
+    finally:
+        sys.set_int_max_str_digits(limit)
+    assert read.problem is Problem.BROKEN_JSON
