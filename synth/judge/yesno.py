@@ -28,7 +28,7 @@ _PLAIN = frozenset({
 
 def _polarities(output: OutputValue, evidence: Evidence) -> set[bool]:
     words = [w[:6] for w in _TOKEN.findall(output.label.casefold()) if w not in _PLAIN]
-    asked = [_plain(text) for text in evidence.user]
+    asked = [_plain(part) for text in evidence.user for part in _statements(text)]
     found = set()
     for _, text in evidence.told:
         for match in _LINE.finditer(text):
@@ -44,6 +44,11 @@ def _polarities(output: OutputValue, evidence: Evidence) -> set[bool]:
             elif about and len({w[:6] for w in about}) * 2 >= len(set(words)):
                 found.add(not _DENIED.search(line))
     return found
+
+
+def _statements(text: str) -> list[str]:
+    """Return what a user stated: what follows "whether" is what the answer is made of."""
+    return [_DOUBT.split(line, maxsplit=1)[0] for line in _LINE.findall(text)]
 
 
 def _plain(text: str) -> str:

@@ -181,6 +181,7 @@ def test_nothing_to_pay_is_told_whatever_results_call_it():
         ("Whether it is insured: yes.", True),
         ("Yes, it is insured.", True),
         ("Your loan is insured.", True),
+        ("My loan is insured.", True),  # the user's words behind "whether"
     ],
 )
 def test_a_question_said_back_is_no_yes(answer, right):
