@@ -37,7 +37,7 @@ class _Unknown(Exception):
 
 
 class Loop:
-    """What a template sees as `loop`."""
+    """What a template sees as `loop`: the most of it; Jinja2 knows the rest."""
 
     __slots__ = ("first", "index", "index0", "last", "length")
 
@@ -149,6 +149,9 @@ class _Closures:
         return value
 
     def of_getattr(self, node: nodes.Getattr) -> Value:
+        own = isinstance(node.node, nodes.Name) and node.node.name == "loop"
+        if own and node.attr not in Loop.__slots__:
+            raise _Unknown
         inner, name, look = self.value(node.node), node.attr, self.environment.getattr
         return lambda scope: look(inner(scope), name)
 

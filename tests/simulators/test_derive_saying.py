@@ -129,7 +129,15 @@ def test_every_part_of_the_language_says_what_jinja_says(source, a):
     assert same(source, lambda: {"a": a, "b": [1, "two"]})
 
 
-@pytest.mark.parametrize("source", ["{{ b | join('+') }}", "{{ a is none }}", "{{ a ~ 1 }}"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ b | join('+') }}",
+        "{{ a is none }}",
+        "{{ a ~ 1 }}",
+        "{% for x in b %}{{ loop.revindex }}{{ x }}{% endfor %}",
+    ],
+)
 def test_what_is_no_closure_is_rendered_all_the_same(source):
     assert closure(_SANDBOX.parse(source), _SANDBOX) is None
     expected = _SANDBOX.from_string(source).render(a=1, b=["x", "y"])
