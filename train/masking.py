@@ -66,8 +66,8 @@ def names(tools: Sequence[str], rng: random.Random) -> dict[str, str]:
     out: dict[str, str] = {}
     for tool in tools:
         words = [word.lower() for word in _WORD.findall(tool)] or ["use"]
-        told = [meant.setdefault(word, next(nouns, word)) for word in words[1:]] or [next(nouns)]
-        name = style([words[0], *told])
+        told = [meant.setdefault(word, next(nouns, word)) for word in words[1:]]
+        name = style([words[0], *(told or [next(nouns, "item")])])
         out[tool] = name if len(name) <= LONGEST and name not in out.values() else tool
     return out
 

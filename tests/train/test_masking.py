@@ -66,6 +66,13 @@ def test_the_same_seed_gives_the_same_names() -> None:
     assert masked(rows, every=2, seed=5) != masked(rows, every=2, seed=6)
 
 
+def test_a_toolset_of_more_words_than_there_are_nouns_is_renamed_as_far_as_they_go() -> None:
+    tools = [f"find_{a}{b}" for a in "abcdefghijklmn" for b in "abcdefghi"]
+    other = names([*tools, "search", "look"], random.Random(1))
+    assert len(set(other.values())) == len(tools) + 2
+    assert (other["search"], other["look"]) == ("search_item", "look_item")
+
+
 @given(
     st.lists(st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,40}", fullmatch=True), unique=True),
     st.integers(),
