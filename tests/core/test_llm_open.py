@@ -142,6 +142,25 @@ def test_a_model_in_this_process_that_is_not_there_is_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_a_budget_of_tokens_counts_the_tools_that_a_model_in_this_process_is_told(monkeypatch):
+    class Model:
+        name = "local:m"
+
+        async def complete(self, request):
+            raise AssertionError("it may not be asked")
+
+        async def close(self):
+            pass
+
+    monkeypatch.setattr("synth.core.llm.open._local", lambda *_: Model())
+    agent = ModelConfig(model="local:m")
+    models = OpenModels(Models(agent=agent), budget=Budget(tokens=2_000))
+    tool = {"type": "function", "function": {"name": "f", "description": "x" * 2_000}}
+    request = ChatRequest(HI.messages, [tool], Sampler(max_tokens=100))
+    with pytest.raises(BudgetSpent, match="tokens"):
+        asyncio.run(models.bound("agent", "e").complete(request))
+
+
 # --- calls as text ---------------------------------------------------------------------------
 
 TOOLS = [

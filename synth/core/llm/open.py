@@ -125,8 +125,8 @@ class _Accounted:
         self._account: Account = ledger.open(role, config)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        words = sum(len(str(message.get("content"))) for message in request.messages)
-        ticket = await self._ledger.reserve(self._account, words, request.sampler.max_tokens)
+        size = len(str(request.messages)) + len(str(request.tools))  # more than their tokens
+        ticket = await self._ledger.reserve(self._account, size, request.sampler.max_tokens)
         ticket.call, ticket.sent = request.call, True
         try:
             reply = await self._llm.complete(request)
