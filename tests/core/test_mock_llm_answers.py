@@ -326,6 +326,11 @@ def test_what_no_row_begins_with_goes_to_the_player(dataset, wire):
         ("", "no row"),
         ('{"messages": 1}\n', "script.jsonl:1: not a row with messages"),
         ('{"messages": []}\n[1]\n', "script.jsonl:2: not a row with messages"),
+        (
+            '{"messages": [{"role": "user"}, {"role": "assistant", "tool_calls": '
+            '[{"function": {"name": "f", "arguments": {}}}]}]}\n',
+            "name and arguments of a call are texts",
+        ),
         ('{"messages": [{"content": "x"}]}\n', "script.jsonl:1: the messages are not"),
         ("{]\n", "script.jsonl:1: not JSON"),
     ],

@@ -92,7 +92,10 @@ def _said(message: dict[str, Any]) -> tuple[str | None, list[tuple[str, str]]]:
 
 def _calls(message: dict[str, Any]) -> list[tuple[str, str]]:
     functions = [call["function"] for call in message.get("tool_calls") or ()]
-    return [(function["name"], function["arguments"]) for function in functions]
+    found = [(function["name"], function["arguments"]) for function in functions]
+    if not all(isinstance(part, str) for call in found for part in call):
+        raise TypeError("name and arguments of a call are texts")
+    return found
 
 
 def _text(content: Any) -> str | None:
