@@ -3,7 +3,10 @@
 import socket
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("patient", deadline=None)  # how busy a machine is fails no test
+settings.load_profile("patient")
 _LOCAL = ("127.", "::1", "localhost")
 
 
