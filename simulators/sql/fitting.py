@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from simulators.sql.goals import USER, Query, bind, names_in
 from synth.core.application import Application
+from synth.core.errors import ToolloomError
 from synth.core.types import Scalar
 
 _LOOSE = re.compile(r";|--|/\*")
@@ -31,6 +32,8 @@ class Condition:
     names: tuple[str, ...]
     """What it is asked about: parameters of the tool, and perhaps `user_id`."""
     wanted: bool
+    rule: bool = False
+    """Of the policy: it has an answer to every call, and is wrong where it breaks."""
 
 
 Waiting: TypeAlias = Mapping[str, Sequence[tuple[Condition, frozenset[str]]]]
@@ -71,12 +74,24 @@ def hold(conditions: tuple[Condition, ...], values: Mapping[str, Scalar], query:
         conditions: asked at once where their text allows that.
         values: everything that they name.
         query: answers SELECTs.
+
+    Raises:
+        ToolloomError: one never ends, and was stopped; or a rule of the policy breaks.
     """
     joined = _joined(conditions)
     if joined is None:
         return all(hold((condition,), values, query) for condition in conditions)
     sql, names = joined
-    rows = query(sql, {name: values[name] for name in names})
+    try:
+        rows = query(sql, {name: values[name] for name in names})
+    except ToolloomError as error:
+        if error.what.startswith("interrupted"):
+            raise  # it never ends, whatever is drawn
+        if len(conditions) > 1:
+            return all(hold((condition,), values, query) for condition in conditions)
+        if conditions[0].rule:
+            raise
+        return False  # on such arguments the call fails
     if not rows:
         return not conditions[0].wanted
     for condition, found in zip(conditions, rows[0].values(), strict=False):
@@ -120,7 +135,7 @@ class Conditions:
         return self._breaking[rule]
 
     def _rule(self, tool: str, sql: str, *, wanted: bool) -> Condition:
-        return Condition(sql, names_in(sql, self._known[tool]), wanted)
+        return Condition(sql, names_in(sql, self._known[tool]), wanted, rule=True)
 
     def _read(self, application: Application, tool: str) -> Iterator[Condition]:
         computed: set[str] = set()

@@ -11,7 +11,7 @@ from simulators.sql.fitting import Condition, Conditions, Fit, hold, waiting
 from simulators.sql.load import load_application
 from simulators.sql.stage import Stage
 from synth.core.application import Application
-from synth.core.errors import NotSuitable
+from synth.core.errors import NotSuitable, ToolloomError
 from synth.core.types import Effect, TaskKind
 
 
@@ -172,3 +172,18 @@ def test_most_attempts_at_a_task_succeed(hotel, kind):
         except NotSuitable:
             continue
     assert found >= (12 if kind is TaskKind.CHAINED_WRITES else 18)
+
+
+def test_arguments_on_which_a_condition_breaks_do_not_fit_and_one_that_never_ends_is_named(hotel):
+    hotel.start(0)
+    later = Condition("SELECT date_add(:day, 1) > '2026'", ("day",), wanted=True)
+    fit = Fit(waiting([later], ["day"]), None, hotel.query)
+    assert not fit.decide("day", "some day")
+    assert fit.decide("day", "2026-05-04")
+    rule = Condition("SELECT date_add(:day, 2) < '2026'", ("day",), wanted=False, rule=True)
+    assert not hold((later, rule), {"day": "some day"}, hotel.query)
+    with pytest.raises(ToolloomError, match="not a date"):
+        hold((rule,), {"day": "some day"}, hotel.query)
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    with pytest.raises(ToolloomError, match="interrupted"):
+        hold((Condition(endless, (), wanted=True),), {}, hotel.query)
