@@ -40,7 +40,7 @@ _FINAL = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """Codes of a 429 that no waiting helps."""
 _TOO_LONG = ("context_length", "context length", "context window", "maximum context", "too long")
 _BYTES_A_TOKEN = 2
-"""Of a request: fewer than any text of people has, so that a reservation is never too small."""
+"""Of a request: fewer than texts of people have, so that a reservation is hardly ever too small."""
 
 
 @dataclass(slots=True)

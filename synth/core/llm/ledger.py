@@ -1,9 +1,10 @@
-"""What was spent, exactly, and the limits that nothing may exceed.
+"""What was spent, exactly, and the limits that no request may begin to exceed.
 
 Every request that leaves is entered once: with its tokens where the endpoint tells them, as unknown
 where it does not. Unknown is not 0: sums that lack something are shown as `>= x`. A limit counts
 what is under way, so that calls in flight cannot exceed it together; where tokens stay unknown, it
-counts the most they can have been.
+counts the most they can have been. The tokens of a prompt are estimated until it is answered, and a
+model may ignore `max_tokens`: the last requests may then exceed a limit of tokens or money.
 """
 
 from __future__ import annotations
