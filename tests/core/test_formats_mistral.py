@@ -158,6 +158,12 @@ def test_nine_characters_stand_for_one_identifier_and_back(identifiers):
     assert len(set(short)) == len(set(identifiers))
 
 
+def test_ours_has_its_short_form_in_every_conversation():
+    table = NineCharacters()
+    assert table.short("call00017") != "call00017"
+    assert table.short("call_17") == "call00017"
+
+
 def test_an_identifier_that_is_taken_makes_way():
     table = NineCharacters()
     first = NineCharacters().short("x" * 20)

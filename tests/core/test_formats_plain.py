@@ -29,6 +29,7 @@ def made(read):
         (f"```json\n{F}\n```\n```json\n{G}\n```", TWO, None, ("code_fence",)),
         (f"```json\n{F}", ONE, None, ("missing_close", "code_fence")),
         (f"```python\nx\n```\n{F}", ONE, "```python\nx\n```", ()),
+        (f"```python\nx\n```\n{F}\n```", ONE, "```python\nx\n```\n```", ("text_after_call",)),
         (f"```\n{F}\nwhat", ONE, "```\nwhat", ("text_after_call",)),
         ('{"name": "f", "parameters": {"a": 1}}', ONE, None, ("parameters_key",)),
         (f'{{"tool_calls": [{F}, {G}]}}', TWO, None, ("openai_wrapper",)),
