@@ -188,7 +188,7 @@ class TorchEngine:
     ) -> Passed:
         """See `Engine.forward_backward`."""
         started = time.perf_counter()
-        self._generator.forget()  # sampling is over for now: its memory is needed here
+        self.forget_samples()  # sampling is over for now: its memory is needed here
         self.model.train()  # recomputing is for training only; none of these models has dropout
         passed = self._pass(rows, loss, temperature)
         self.model.eval()
@@ -277,6 +277,10 @@ class TorchEngine:
 
     def _changed(self) -> None:
         self.version += 1
+        self.forget_samples()
+
+    def forget_samples(self) -> None:
+        """Drop the attention state that is kept between calls of `sample`."""
         self._generator.forget()
 
     def reset_optimizer(self) -> None:

@@ -29,7 +29,7 @@ from train.checkpoint import weights_key
 from train.engine import Engine, Sampling, Step, TorchEngine
 from train.evaluate import Case, Table, play_cases, wilson
 from train.journal import LEAST_S, Figures, Journal, Progress, pace, silent
-from train.objective import CrossEntropy, SquaredRegression, advantages
+from train.objective import SquaredRegression, advantages
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,9 @@ async def _iterate(
     engine: TorchEngine, rollouts: Rollouts, config: RlConfig, iteration: int
 ) -> dict[str, float | None]:
     """Sample, measure, learn; return what is logged."""
-    _forget_samples(engine)
+    # What an earlier iteration left was computed in other batches: the same numbers but for their
+    # last digits, which would make an iteration depend on whether the process was restarted.
+    engine.forget_samples()
     groups = await rollouts(
         engine,
         _tasks(len(rollouts), config, iteration),
@@ -218,16 +220,6 @@ async def _iterate(
         seed=seeds.seed("rl", config.seed, iteration),
     )
     return {"iteration": iteration + 1, **measure(groups), **learn(engine, groups, config)}
-
-
-def _forget_samples(engine: TorchEngine) -> None:
-    """Drop the attention state that the engine keeps between calls of `sample`.
-
-    What an earlier iteration left there was computed in other batches: the same numbers but for
-    their last digits, which would make an iteration depend on whether the process was restarted. A
-    pass over no rows does it, as every pass over some does.
-    """
-    engine.forward_backward([], CrossEntropy(total=1.0))
 
 
 def _tasks(count: int, config: RlConfig, iteration: int) -> list[int]:

@@ -210,8 +210,8 @@ def _create(folder: int, name: str, content: bytes, mode: int) -> None:
 def _holds(folder: int, name: str, entry: bytes | Link | None, mode: int) -> bool:
     """Say whether `name` is as it would be written: kind, rights, time, content."""
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if entry is None:
-        return stat.S_ISDIR(found.st_mode)
+    if entry is None:  # one that cannot be entered is made anew, not opened
+        return stat.S_ISDIR(found.st_mode) and found.st_mode & 0o700 == 0o700
     if isinstance(entry, Link):
         return stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == entry.target
     if found.st_mode != stat.S_IFREG | mode or found.st_nlink != 1:

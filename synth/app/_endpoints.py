@@ -27,7 +27,7 @@ async def check_endpoints(config: Config) -> None:
     for role, model in roles.items():
         if isinstance(model, ModelConfig) and model.base_url is not None:
             asked.setdefault(model.base_url, role)
-    if not getproxies_environment():
+    if getproxies_environment().keys().isdisjoint(("http", "https", "all")):
         await asyncio.gather(*(_connect(address, role) for address, role in asked.items()))
 
 

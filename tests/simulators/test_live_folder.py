@@ -263,3 +263,23 @@ def test_a_snapshot_with_impossible_permissions_is_refused(mode):
     packed[1][0][3] = mode
     with pytest.raises(BadRow, match="not a snapshot"):
         Tree.unpack(json.dumps(packed).encode())
+
+
+def test_a_folder_whose_rights_were_taken_is_made_anew():
+    tree = Tree.of({"a/b": b"x", "c": b"y"})
+    with tempfile.TemporaryDirectory() as root:
+        os.chmod(root, 0o777)
+        child = os.fork()
+        if child == 0:  # rights bind nobody but an ordinary user
+            with contextlib.suppress(PermissionError):
+                os.setuid(65_534)
+            inner = Path(root) / "tree"
+            inner.mkdir()
+            tree.write(inner)
+            (inner / "a").chmod(0)
+            try:
+                tree.write(inner)
+                os._exit(0 if (inner / "a" / "b").read_bytes() == b"x" else 1)
+            except OSError:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
