@@ -76,7 +76,7 @@ prose = st.text(st.characters(codec="utf-8", exclude_characters="<[{`"), min_siz
 readers = pytest.mark.parametrize("name", ["hermes", "json", "kimi-k2", "llama3", "mistral"])
 every_format = pytest.mark.parametrize("name", sorted(FORMATS))
 writers = pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"hermes-json"}))
-relaxed = settings(deadline=None, max_examples=60)
+relaxed = settings(deadline=None, max_examples=40)
 
 
 def message(content, made):
