@@ -129,7 +129,7 @@ def test_json_is_one_object_on_stdout_and_progress_stays_on_stderr(tmp_path):
     assert stats["tools_synthetic"] >= 54
     query = "SELECT count(*) AS n FROM episodes"
     answer = json.loads(toolloom(tmp_path, "registry", "sql", query, "--json").stdout)
-    assert answer == {"columns": ["n"], "rows": [[20]]}
+    assert answer == {"columns": ["n"], "rows": [[20]], "truncated": False}
     found = json.loads(toolloom(tmp_path, "registry", "search", "cancel booking", "--json").stdout)
     assert found["rows"][0][0] == "application:hotel/cancel_booking"
     linted = json.loads(toolloom(tmp_path, "lint", "clinic", "--json").stdout)
@@ -173,7 +173,10 @@ def test_counts_are_at_least_one(tmp_path, line):
 def test_json_never_holds_what_is_no_json(tmp_path):
     query = "SELECT 'nan'::DOUBLE AS a, 'infinity'::DOUBLE AS b, 1.5::DOUBLE AS c"
     said = toolloom(tmp_path, "registry", "sql", query, "--json")
-    assert said.stdout == '{"columns": ["a", "b", "c"], "rows": [[null, null, 1.5]]}\n'
+    assert (
+        said.stdout
+        == '{"columns": ["a", "b", "c"], "rows": [[null, null, 1.5]], "truncated": false}\n'
+    )
 
 
 def test_a_missing_extra_is_named_with_how_to_install_it(tmp_path, monkeypatch, capsys):

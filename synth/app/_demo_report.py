@@ -70,7 +70,7 @@ def _plot_yield(report: dict[str, Any], path: Path) -> bool:
     axes.barh(names, accepted, color="#2f6f4f", label="accepted")
     axes.barh(names, rejected, left=accepted, color="#c9553d", label="rejected by the judge")
     axes.set_xlabel("episodes")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

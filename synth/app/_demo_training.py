@@ -84,6 +84,7 @@ def train_and_measure(
     started_at = now()
     with clock.stage("sft"):
         sft = _sft(desk, rows, config, folder.with_name(f"{folder.name}-sft"))
+        sft["lessons"] = lessons.name
     with clock.stage("evaluate after"):
         after = _evaluate(desk, cases)
     with afterwards():
@@ -161,6 +162,7 @@ def _sft(desk: Desk, rows: list[Conversation], config: Config, folder: Path) -> 
     return {
         "loss_first": result.loss_first,
         "loss_last": result.loss_last,
+        "loss_after": result.loss_after,
         "tokens_per_s": result.tokens_per_s,
         "steps": result.steps,
         "tokens": result.tokens,

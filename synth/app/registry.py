@@ -65,7 +65,8 @@ def _one(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _sql(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
     table = browse.sql(workspace, arguments.text, limit=arguments.limit)
-    return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+    rows = [list(row) for row in table.rows]
+    return {"columns": list(table.columns), "rows": rows, "truncated": table.truncated}
 
 
 _ANSWERS = {"stats": _stats, "search": _search, "show": _one, "sql": _sql}
@@ -106,3 +107,5 @@ def _show(result: dict[str, Any]) -> None:
     for row in result["rows"]:
         table.add_row(*[Text("" if cell is None else lines(str(cell))) for cell in row])
     Console().print(table)
+    if result.get("truncated"):
+        show(f"the first {len(result['rows'])} rows; --limit N shows more")

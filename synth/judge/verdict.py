@@ -79,11 +79,7 @@ async def judge(
     results.append(_stage("no_false_claim", false_claim))
     reasons += ["false_claim"] if false_claim is not None else []
     if reasons:
-        untold = _untold(task, trajectory)
-        if untold is not None:
-            said = f"{reasons[0]}, but the user never told the {untold}"
-            return _no_verdict(trajectory, Fault.USER, said)
-        return _verdict(trajectory, reasons[0], results)
+        return _failed(task, trajectory, reasons[0], results)
     open_must = _open_must(task, criteria)
     if open_must is not None:
         return Verdict(
@@ -95,6 +91,16 @@ async def judge(
     return Verdict(
         episode=trajectory.episode, passed=True, reason="accepted", results=tuple(results)
     )
+
+
+def _failed(
+    task: Task, trajectory: Trajectory, reason: str, results: Sequence[CriterionResult]
+) -> Verdict:
+    untold = _untold(task, trajectory)
+    if untold is None:
+        return _verdict(trajectory, reason, results)
+    said = f"{reason}, but the user never told the {untold}"
+    return _no_verdict(trajectory, Fault.USER, said)
 
 
 def _untold(task: Task, trajectory: Trajectory) -> str | None:

@@ -46,19 +46,26 @@ def test_the_page_shows_funnel_plots_and_three_trajectories(made, tmp_path):
     metrics.write_text('{"step": 1, "loss": 3.5}\n{"step": 2, "loss": 2.25}\n', encoding="utf-8")
     trained = {
         "sft": {
-            "loss_first": 3.5, "loss_last": 2.25, "tokens_per_s": 100.0, "steps": 2, "tokens": 900,
+            "loss_first": 3.5, "loss_last": 2.25, "loss_after": 1.75, "tokens_per_s": 100.0,
+            "steps": 2, "tokens": 900, "lessons": "demo-lessons",
             "checkpoint": str(tmp_path / "step-000002"),
         },
         "eval": {
-            "application": "hotel", "kinds": ["lookup"], "n": 24, "before": 0.125, "after": 0.25
+            "application": "hotel", "kinds": ["lookup"], "n": 24, "before": 0.125, "after": 0.25,
+            "detail_before": {"passed": 3, "n": 24, "interval": [0.04, 0.31]},
+            "detail_after": {"passed": 6, "n": 24, "interval": [0.12, 0.45]},
         },
-        "rl": {"reward_first": 0.25, "reward_last": 0.5, "iterations": 3},
+        "rl": {
+            "reward_first": 0.25, "reward_last": 0.5, "iterations": 2,
+            "history": [{"learned_rows": 8}, {"learned_rows": 4}],
+        },
     }  # fmt: skip
     given = figures(workspace, report, **trained)
     page = write_report(workspace, run, given, report, None).read_text(encoding="utf-8")
-    assert "not trained on (lookup) | 12 % before, 25 % after, n = 24 |" in page
-    assert "loss 3.500 → 2.250 in 2 steps" in page
-    assert "mean reward 0.250 → 0.500 in 3 iterations" in page
+    measured = "3 of 24 (95 %: 4 % to 31 %) before, 6 of 24 (95 %: 12 % to 45 %) after"
+    assert f"not trained on (lookup) | {measured} |" in page
+    assert "loss of the first rows 3.500 before, 1.750 after 2 steps on 900 tokens" in page
+    assert "mean reward 0.250 → 0.500; iterations: 2, rows learned from: 12 " in page
     assert f"accepted        {report['accepted']:>7}" in page
     assert page.count("\n### ") == 3
     assert "- crawl: skipped" in page
@@ -77,12 +84,14 @@ def test_what_was_not_measured_is_no_figure(made):
             "n": 0,
             "before": None,
             "after": None,
+            "detail_before": {"passed": 0, "n": 0, "interval": None},
+            "detail_after": {"passed": 0, "n": 0, "interval": None},
         },
-        "rl": {"reward_first": None, "reward_last": None, "iterations": 0},
+        "rl": {"reward_first": None, "reward_last": None, "iterations": 0, "history": []},
     }
     page = write_report(workspace, run, figures(workspace, report, **nothing), report, None)
     text = page.read_text(encoding="utf-8")
-    assert "| not measured before, not measured after, n = 0 |" in text
+    assert "| 0 of 0 before, 0 of 0 after |" in text
     assert "mean reward not measured → not measured" in text
     assert "training.png" not in text
 

@@ -105,6 +105,7 @@ async def _installed(npm: str, target: Target, bench: Bench, listing: Listing) -
 async def _install(npm: str, folder: Path, spec: str, bench: Bench) -> None:
     """Install, first without asking again about packages that npm knows already."""
     command = [npm, "install", "--prefix", str(folder), "--ignore-scripts", *_QUIET]
+    command += await _configuration(npm, bench.install_s)
     finished = None
     for extra in (["--prefer-offline"], []):
         shutil.rmtree(folder, ignore_errors=True)
@@ -116,6 +117,16 @@ async def _install(npm: str, folder: Path, spec: str, bench: Bench) -> None:
             return
     why = _why(finished.output) if finished else ""
     raise ServerFailed(why, outcome="install_failed")
+
+
+async def _configuration(npm: str, limit_s: float) -> list[str]:
+    """Return the option that names the machine's own configuration file.
+
+    With `--prefix`, npm looks for it below the prefix, and knows neither registry nor certificates.
+    """
+    asked = await install.run_installer([npm, "config", "get", "globalconfig"], limit_s=limit_s)
+    path = asked.output.strip()
+    return [f"--globalconfig={path}"] if asked.status == 0 and path else []
 
 
 async def _latest(npm: str, package: str, limit_s: float) -> str | None:
