@@ -371,14 +371,14 @@ HEADS = {"hermes": "<tool_call>", "kimi-k2": SECTION + BEGIN, "llama3": "<|pytho
 
 @readers
 def test_the_time_for_a_hostile_text_grows_with_its_length_only(name):
-    # A second for 1 MB on a busy machine is a tenth of one for 100 kB; what takes quadratic time
-    # (every bracket tried to the end of the text) takes minutes.
+    # 100 kB take a tenth of a second, half of one on a busy machine; what takes quadratic time (every
+    # bracket tried to the end of the text) takes minutes.
     for unit in UNITS:
         for head in ("", HEADS.get(name, "[TOOL_CALLS]")):
             text = head + unit * (100_000 // len(unit)) + CALL
             start = time.process_time()
             get_format(name).parse(text)
-            assert time.process_time() - start < 0.3, (head, unit)
+            assert time.process_time() - start < 10, (head, unit)
 
 
 @every_format
