@@ -371,8 +371,8 @@ HEADS = {"hermes": "<tool_call>", "kimi-k2": SECTION + BEGIN, "llama3": "<|pytho
 
 @readers
 def test_the_time_for_a_hostile_text_grows_with_its_length_only(name):
-    # 100 kB take a tenth of a second, half of one on a busy machine; what takes quadratic time (every
-    # bracket tried to the end of the text) takes minutes.
+    # 100 kB take a tenth of a second, half of one on a busy machine; what takes quadratic time
+    # (every bracket tried to the end of the text) takes minutes.
     for unit in UNITS:
         for head in ("", HEADS.get(name, "[TOOL_CALLS]")):
             text = head + unit * (100_000 // len(unit)) + CALL
