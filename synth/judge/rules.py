@@ -20,7 +20,8 @@ from synth.judge.evidence import Evidence, quote
 _KEY = re.compile(
     r"(^|_)(id|ids|uuid|guid|iban|email|e_mail)$|[a-z](Id|Ids|ID|IDs|Uuid|Email)$", re.ASCII
 )
-_CODE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])\S{3,}|[^@\s]+@[^@\s]+", re.ASCII)
+CODE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])\S{3,}|[^@\s]+@[^@\s]+", re.ASCII)
+"""An address, or a code of letters and digits."""
 _TIME = re.compile(
     r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?)?|"
     r"\d{1,2}(:\d\d)?(am|pm)|\d+(st|nd|rd|th)|P(T?\d+[DHMSWY])+|\d+([.,]\d+)?[a-zA-Z%]{1,3}",
@@ -90,10 +91,10 @@ def _known(name: str, value: str | int, evidence: Evidence, index: int) -> bool:
     text = str(value)
     if evidence.holds(text, index):
         return True
-    if _CODE.fullmatch(text) and evidence.holds(f"/{text}", index):
+    if CODE.fullmatch(text) and evidence.holds(f"/{text}", index):
         return True  # the last part of a path that was read
     if "/" in text:
-        parts = [part for part in text.split("/") if _CODE.fullmatch(part)]
+        parts = [part for part in text.split("/") if CODE.fullmatch(part)]
         return all(evidence.holds(p, index) or evidence.composed(p, index) for p in parts)
     return not _KEY.search(name) and evidence.composed(text, index)
 
@@ -121,7 +122,7 @@ def _is_key(name: str, value: Any) -> bool:
         return False
     if _KEY.search(name):
         return True
-    return isinstance(value, str) and bool(_CODE.fullmatch(value)) and not _TIME.fullmatch(value)
+    return isinstance(value, str) and bool(CODE.fullmatch(value)) and not _TIME.fullmatch(value)
 
 
 # --- schemas ---------------------------------------------------------------------------------

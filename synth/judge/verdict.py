@@ -27,9 +27,8 @@ from synth.judge.criteria import judge_criterion
 from synth.judge.evidence import Evidence, quote
 from synth.judge.form import form_problem
 from synth.judge.replay import replay_problem
-from synth.judge.rules import rule_problem
+from synth.judge.rules import CODE, rule_problem
 
-_CODE = re.compile(r"[^@\s]+@[^@\s]+|(?=\S*\d)(?=\S*[A-Za-z])\S{3,}")
 _SPACING = re.compile(r"[\s-]+")
 
 
@@ -107,13 +106,14 @@ def _untold(task: Task, trajectory: Trajectory) -> str | None:
     """Return what the user should have told at once, in one word, and never did.
 
     An agent that does not learn who it talks to has not failed (tau2-bench #392: up to a third of
-    failed runs were the simulated user's fault). Only addresses and codes count: other facts can be
-    said in many ways.
+    failed runs were the simulated user's fault). Only addresses and codes that are said as they are
+    count: a moment or an amount can be told in many ways.
     """
     said = _squeeze(" ".join(m.content or "" for m in trajectory.messages if m.role == "user"))
     for fact in task.blueprint.opening:
-        value = str(fact.value)
-        if _CODE.fullmatch(value) and _squeeze(value) not in said:
+        value = _squeeze(str(fact.value))
+        as_it_is = _squeeze(fact.spoken) == value and CODE.fullmatch(str(fact.value))
+        if as_it_is and value not in said:
             return fact.label
     return None
 

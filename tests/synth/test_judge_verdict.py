@@ -15,6 +15,7 @@ from synth.core.types import (
     CallCheck,
     Criterion,
     Effect,
+    Fact,
     Fault,
     JudgedCheck,
     Message,
@@ -498,4 +499,25 @@ def test_an_agent_that_was_told_everything_fails_on_its_own(world, library):
         user_player=library.Says("user", world.task.request, "Never mind, bye."),
     )
     verdict = world.judge(trajectory)
+    assert (verdict.passed, verdict.fault) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "spoken"),
+    [("2026-03-04T10:00:00", "4 March at 10:00"), ("B12", "the blue box"), ("twelve", "twelve")],
+)
+def test_what_can_be_told_in_other_words_is_not_held_against_the_user(
+    world, library, value, spoken
+):
+    fact = Fact(name="day", label="day", value=value, spoken=spoken)
+    blueprint = world.task.blueprint
+    task = world.task.model_copy(
+        update={"blueprint": blueprint.model_copy(update={"opening": (*blueprint.opening, fact)})}
+    )
+    trajectory = world.play(
+        task=task,
+        agent_player=library.Says("assistant", "I am listening."),
+        user_player=library.Says("user", task.request, "Never mind, bye."),
+    )
+    verdict = world.judge(trajectory, task=task)
     assert (verdict.passed, verdict.fault) == (False, None)
