@@ -16,7 +16,6 @@ episodes are never played again; broken ones are, and meet the replies that they
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,7 +27,8 @@ import orjson
 from synth.core import jsonl
 from synth.core.canonical import content_key
 from synth.core.config import Config
-from synth.core.errors import BadInput, BadRow, ToolloomError
+from synth.core.errors import BadInput, BadRow
+from synth.core.locks import lock_folder
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
 from synth.rowfile import RowFile, again, read_rows, sealed
 
@@ -142,7 +142,7 @@ class Run:
     ) -> None:
         self.path, self.config, self.made_of = path, config, dict(made_of or {})
         self.fingerprint = config.fingerprint(self.made_of)
-        self._lock = _lock(path)
+        self._lock = lock_folder(path, "run")
         try:
             self._check_config()
             self.plan = RowFile(path / "plan.jsonl", Planned, seen=self._check_place)
@@ -238,27 +238,6 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
         for name in names
         if before.get(name) != now.get(name)
     ]
-
-
-def _lock(path: Path) -> int:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise jsonl.storage_error(error, path) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
-        os.close(fd)
-        raise ToolloomError(
-            f"another process (pid {holder}) works on this run",
-            where=str(path),
-            remedy="wait for it, or give another --run name",
-        ) from None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, str(os.getpid()).encode(), 0)
-    return fd
 
 
 def _settings(file: Path) -> dict[str, Any]:

@@ -10,7 +10,6 @@ steps are taken again, and what comes out is what would have come out anyway.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +21,8 @@ from typing import Self
 import orjson
 
 from synth.core import jsonl
-from synth.core.errors import BadInput, ToolloomError
+from synth.core.errors import BadInput
+from synth.core.locks import lock_folder
 from train.checkpoint import (
     Checkpoint,
     latest_checkpoint,
@@ -118,7 +118,7 @@ class Journal:
         self.history: list[Figures] = []
         """What was measured, step by step, earlier sessions included."""
         self._unit = unit
-        self._lock = _lock(folder)
+        self._lock = lock_folder(folder, "training run")
         try:
             sweep(folder)
             self.begun = self._go_on()
@@ -189,24 +189,3 @@ class Journal:
     ) -> None:
         self._metrics.close()
         os.close(self._lock)
-
-
-def _lock(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise jsonl.storage_error(error, folder) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
-        os.close(fd)
-        raise ToolloomError(
-            f"another process (pid {holder}) works on this training run",
-            where=str(folder),
-            remedy="wait for it, or give another --run name",
-        ) from None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, str(os.getpid()).encode(), 0)
-    return fd
