@@ -2,8 +2,8 @@
 
 One file a family behind `ToolFormat` (`base`): `hermes`, `kimi`, `llama`, `mistral`, `plain`. What
 they share: `values` reads JSON, `calls` makes calls and outcomes of it and lists every repair,
-`prose` finds calls that no markup shows. `arguments` fits arguments to a tool's schema, `reader`
-takes replies that stream in, `declarations` writes tools in one line each.
+`prose` finds calls that no markup shows. `arguments` fits arguments to a tool's schema,
+`declarations` writes tools in one line each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from synth.core.formats.kimi import KimiK2
 from synth.core.formats.llama import Llama3
 from synth.core.formats.mistral import Mistral
 from synth.core.formats.plain import PlainJson
-from synth.core.formats.reader import Reader
 
 FORMATS: dict[str, ToolFormat] = {
     "hermes": Hermes(),
@@ -56,7 +55,6 @@ __all__ = [
     "Piece",
     "PlainJson",
     "Problem",
-    "Reader",
     "ToolFormat",
     "Unwritable",
     "declare",

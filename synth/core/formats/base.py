@@ -97,7 +97,7 @@ class ToolFormat(Protocol):
         """Read one reply, without its stop mark.
 
         Whatever the text is, the outcome is calls, text or a named problem, in linear time. A
-        reply is read whole, never in parts: what streams in is joined first (`Reader`).
+        reply is read whole, never in parts: what streams in is joined first (`llm.stream`).
 
         Args:
             text: exactly what the model wrote.
