@@ -68,7 +68,9 @@ def names(tools: Sequence[str], rng: random.Random) -> dict[str, str]:
         words = [word.lower() for word in _WORD.findall(tool)] or ["use"]
         told = [meant.setdefault(word, next(nouns, word)) for word in words[1:]]
         name = style([words[0], *(told or [next(nouns, "item")])])
-        out[tool] = name if len(name) <= LONGEST and name not in out.values() else tool
+        # One that fails keeps its own name, so no other may have taken it.
+        free = name not in out.values() and name not in tools
+        out[tool] = name if free and len(name) <= LONGEST else tool
     return out
 
 

@@ -73,6 +73,15 @@ def test_a_toolset_of_more_words_than_there_are_nouns_is_renamed_as_far_as_they_
     assert (other["search"], other["look"]) == ("search_item", "look_item")
 
 
+def test_a_tool_that_keeps_its_name_keeps_it_alone() -> None:
+    for seed in range(50):
+        # What `find_card` would be called is what the other tool is called, whose turn comes later.
+        taken = names(["find_card"], random.Random(seed))["find_card"]
+        other = names(["find_card", f"{'x' * 70}_card", taken], random.Random(seed))
+        assert other["find_card"] == "find_card"
+        assert len(set(other.values())) == 3
+
+
 @given(
     st.lists(st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,40}", fullmatch=True), unique=True),
     st.integers(),
