@@ -7,7 +7,7 @@ import socket
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
-from synth.core.config import Config, ModelConfig
+from synth.core.config import Config
 from synth.core.errors import ModelFailed
 
 PATIENCE_S = 3.0
@@ -22,10 +22,9 @@ async def check_endpoints(config: Config) -> None:
     Raises:
         ModelFailed: nobody listens there, or the name means no machine.
     """
-    roles = {role: getattr(config.models, role) for role in type(config.models).model_fields}
     asked: dict[str, str] = {}
-    for role, model in roles.items():
-        if isinstance(model, ModelConfig) and model.base_url is not None:
+    for role, model in config.models.roles().items():
+        if model.base_url is not None:
             asked.setdefault(model.base_url, role)
     if getproxies_environment().keys().isdisjoint(("http", "https", "all")):
         await asyncio.gather(*(_connect(address, role) for address, role in asked.items()))
