@@ -5,22 +5,35 @@ import socket
 import pytest
 from hypothesis import settings
 
-settings.register_profile("patient", deadline=None)  # how busy a machine is fails no test
-settings.load_profile("patient")
+# How busy a machine is fails no test, and the same code passes or fails twice alike. What nobody has
+# drawn yet is drawn by `--soak`, where a find stops nobody's work.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("soak", deadline=None, derandomize=False)
 _LOCAL = ("127.", "::1", "localhost")
 
 
 def pytest_addoption(parser):
     """Add `--soak`: run the long checks, and nothing else."""
-    parser.addoption("--soak", action="store_true", help="run only what takes long")
+    parser.addoption("--soak", action="store_true", help="run only what takes long or draws anew")
 
 
+def pytest_configure(config):
+    """Draw the same examples in every run, except in a soak."""
+    settings.load_profile("soak" if config.getoption("--soak") else "repeatable")
+
+
+@pytest.hookimpl(trylast=True)  # after hypothesis has marked its tests
 def pytest_collection_modifyitems(config, items):
-    """Leave out the long checks, or all but them."""
-    wanted = config.getoption("--soak")
-    out = [item for item in items if (item.get_closest_marker("soak") is not None) != wanted]
+    """Leave out the long checks; a soak is of these and of what hypothesis draws."""
+    wanted = ("soak", "hypothesis") if config.getoption("--soak") else ()
+
+    def chosen(item):
+        long = item.get_closest_marker("soak") is not None
+        return any(item.get_closest_marker(mark) for mark in wanted) if wanted else not long
+
+    out = [item for item in items if not chosen(item)]
     config.hook.pytest_deselected(items=out)
-    items[:] = [item for item in items if item not in set(out)]
+    items[:] = [item for item in items if chosen(item)]
 
 
 @pytest.fixture(autouse=True)
