@@ -16,6 +16,7 @@ from simulators.sql.engine import Engine
 from simulators.sql.finding import Finding
 from simulators.sql.patience import PatientEngine
 from simulators.sql.played import Figures, lint_played
+from simulators.sql.promises import lint_promises
 from simulators.sql.stage import Stage
 from simulators.sql.world import policy_text
 from synth.core.application import Application
@@ -70,6 +71,7 @@ def lint(engine: Engine, *, seeds: Sequence[int] = SEEDS, draws: int = DRAWS) ->
         stage = Stage(patient)
         for finding in lint_played(stage, seeds=seeds, draws=draws, figures=figures):
             findings.append(finding)
+        findings += lint_promises(stage, seeds=seeds, walks=draws)
     except ToolloomError as error:
         findings.append(Finding.of(error))
     findings += [Finding.of(error) for error in patient.endless.values()]

@@ -7,7 +7,7 @@ from simulators.sql.guard import Mode
 
 
 def check_references(compiler: Compiler) -> None:
-    """Check user, known, identify, labels, money, compare, seed and policy rules.
+    """Check user, known, identify, labels, money, compare, never, seed and policy rules.
 
     Raises:
         BadApplication: the first name that does not exist.
@@ -32,6 +32,8 @@ def check_references(compiler: Compiler) -> None:
         path = f"policy_rules[{number}].when"
         if len(compiler.look(rule.when, Mode.READ, path, names).columns) != 1:
             raise compiler.fail(path, "more than one column", "select one value")
+    for what, sql in application.never.items():
+        compiler.look(sql, Mode.READ, f"never.{what}", ())
     _samples(compiler)
     _seed(compiler)
 

@@ -67,11 +67,16 @@ class Wild:
             if done or self.outcomes["tool_fault"] >= FAULTS:
                 break
 
-    def _call(self, seed: int, number: int) -> None:
-        draw = (self._sensible, self._wild, self._bent)[number % 3]
+    def draw(self, seed: int, number: int) -> dict[str, Any] | None:
+        """Return the arguments of one call, each third one sensible; None if there are none."""
         try:
-            arguments = draw(seed)
+            return (self._sensible, self._wild, self._bent)[number % 3](seed)
         except NotSuitable:
+            return None
+
+    def _call(self, seed: int, number: int) -> None:
+        arguments = self.draw(seed, number)
+        if arguments is None:
             self.outcomes["no_goal"] += 1
             return
         result = self.stage.call(self.tool, arguments)

@@ -250,6 +250,9 @@ class Application(Frozen):
     currency: str = "EUR"
     compare: dict[Column, Literal["ignore", "judged"]] = {}
     """Free-text columns that do not count in the comparison of states."""
+    never: dict[str, str] = {}
+    """What no seeded state and no call may bring about: a sentence -> a SELECT without parameters
+    that returns a row where it happened: `a balance differs from what was booked`."""
     policy: str
     """Jinja2 template with `user`, `clock`, `rules`; becomes part of the agent's system prompt."""
     policy_rules: tuple[PolicyRule, ...] = ()

@@ -12,6 +12,7 @@ from simulators.sql.lint import check, lint, state_key
 from simulators.sql.played import Figures
 from simulators.sql.yaml12 import read_yaml
 from synth.core.application import Application
+from synth.core.errors import BadApplication
 
 BOOKS = Path(__file__).parent / "data" / "library.yaml"
 
@@ -150,6 +151,30 @@ def test_a_rule_that_nothing_breaks_is_an_error(workshop_file):
     workshop_file["policy_rules"][0]["when"] = "SELECT :kind = 'paint' AND :bike_id = 'none'"
     found = findings(workshop_file)
     assert_found(found, "error", "policy_rules.paint_for_members", "of 14 sampled goals 0 break")
+
+
+def test_a_promise_that_a_seeded_state_breaks_is_an_error(workshop_file):
+    workshop_file["never"] = {"a job is open": "SELECT 1 FROM jobs WHERE status = 'open'"}
+    assert_found(findings(workshop_file), "error", "never.a job is open", "state 0 is seeded so")
+
+
+def test_a_promise_that_calls_break_is_an_error_that_tells_the_call(workshop_file):
+    most = "SELECT 1 FROM jobs WHERE status = 'open' GROUP BY bike_id HAVING count(*) > 2"
+    workshop_file["never"] = {"a bike has three open jobs": most}
+    limit = workshop_file["tools"]["open_job"]["steps"][0]
+    broken = findings(workshop_file)
+    assert_found(broken, "error", "never.a bike has three open jobs", "after open_job({")
+    limit["require"] = limit["require"].replace("< 3", "< 2")
+    assert not [f for f in findings(workshop_file) if f.where.startswith("workshop: never")]
+
+
+def test_a_promise_that_cannot_be_asked_does_not_compile(workshop_file):
+    workshop_file["never"] = {"a job is free": "SELECT 1 FROM jobs WHERE cost = 0"}
+    with pytest.raises(BadApplication, match=r"never.a job is free.*no such column"):
+        Engine(Application.model_validate(workshop_file))
+    workshop_file["never"] = {"a job is free": "DELETE FROM jobs"}
+    with pytest.raises(BadApplication, match=r"never.a job is free"):
+        Engine(Application.model_validate(workshop_file))
 
 
 def test_a_hand_off_needs_its_reasons_and_text_that_does_not_count(workshop_file):
