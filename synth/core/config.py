@@ -46,14 +46,20 @@ Weight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Price: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+LOCAL = "local:"
+"""What the name of a model in this process begins with."""
+DEFAULT_KEY = "OPENAI_API_KEY"
+
+
 class ModelConfig(Frozen):
     """One model: behind an OpenAI-compatible endpoint, or `local:NAME` in this process."""
 
     model: str
     base_url: str | None = Field(default=None, pattern=r"^https?://[^/]")
     """Default: the `openai` package's own."""
-    key_env: str = "OPENAI_API_KEY"
-    """Name of the environment variable with the key; the key itself is never stored."""
+    key_env: str | None = None
+    """Name of the environment variable with the key; the key itself is never stored. None is
+    `OPENAI_API_KEY`, which endpoints of one's own (`base_url`) do not need."""
     temperature: float = Field(default=0.6, ge=0, le=10, allow_inf_nan=False)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int = Field(default=1024, ge=1, le=1_000_000)

@@ -131,6 +131,22 @@ def test_a_missing_key_names_the_variable_and_the_remedy(monkeypatch):
         OpenAIModel(ModelConfig(model="m", key_env="SOME_KEY"))
 
 
+HERE = ("http://127.0.0.1:1/v1", "http://[::1]:1/v1", "https://localhost/v1")
+
+
+@pytest.mark.parametrize("url", [*HERE, "http://models.example/v1", "http://10.0.0.9/v1"])
+def test_a_key_that_is_named_must_be_there_for_endpoints_elsewhere(monkeypatch, url):
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    OpenAIModel(ModelConfig(model="m", base_url=url))  # none is named, and none is needed
+    config = ModelConfig(model="m", base_url=url, key_env="SOME_KEY")
+    if url in HERE:
+        OpenAIModel(config)
+        return
+    with pytest.raises(BadConfig, match=r"SOME_KEY is not set.*set it, or leave key_env out if"):
+        OpenAIModel(config)
+
+
 def test_a_call_says_who_asks_and_for_which_time(server):
     server.script = [(500, {"error": "later"}), (200, GOOD)]
     ask(server, replace(REQUEST, call="ep-1/agent/3"))

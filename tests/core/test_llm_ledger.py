@@ -1,6 +1,7 @@
 """The books: exact sums, unknown apart from zero, and limits that calls in flight cannot exceed."""
 
 import asyncio
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,11 @@ from hypothesis import strategies as st
 
 from synth.core.config import Budget, ModelConfig
 from synth.core.errors import BadConfig, BudgetSpent, DiskFull
-from synth.core.llm.ledger import Ledger, at_least
+from synth.core.formats import FORMATS, Unwritable
+from synth.core.llm.client import OpenAIModel
+from synth.core.llm.journal import Journal
+from synth.core.llm.ledger import TEMPLATE_TOKENS, Ledger, at_least, most_tokens
+from synth.core.protocols import ChatRequest
 from synth.core.types import Usage
 
 PRICED = ModelConfig(model="m", price_in=2.0, price_out=10.0, price_cached=0.5)
@@ -162,6 +167,108 @@ def test_earlier_sessions_count():
     assert second.total() == first.total()
     with pytest.raises(BudgetSpent):
         asyncio.run(spend(second, account, usage(1, 1)))
+
+
+def test_what_is_announced_and_never_entered_counts_as_unknown(tmp_path):
+    """As after kill -9; entered again by the next session under the same name, it counts twice."""
+
+    async def go(ledger, account, call, *, end):
+        ticket = await ledger.reserve(account, 30, 40)
+        ledger.send(ticket, call, 0)
+        if end == "killed":
+            return
+        ticket.sent, ticket.status = end == "answered", 200
+        ticket.usage = usage(7, 8)
+        ledger.close(ticket)
+
+    def session(*calls):
+        journal = Journal(tmp_path)
+        ledger = Ledger(log=journal.log, announce=journal.announce)
+        account = ledger.open("agent", PRICED)
+        ledger.restore(journal.spent())
+        before = ledger.total()
+        for call, end in calls:
+            asyncio.run(go(ledger, account, call, end=end))
+        journal.close()
+        return before, ledger
+
+    session(("e/agent/0", "answered"), ("e/agent/1", "killed"), ("e/agent/2", "unreachable"))
+    before, ledger = session(("e/agent/1", "answered"), ("e/agent/2", "killed"))
+    assert (before["attempts"], before["prompt_tokens"], before["unknown"]) == (2, 7, 1)
+    assert ledger.total()["attempts"] == 3
+    after, ledger = session()
+    assert (after["attempts"], after["prompt_tokens"], after["unknown"]) == (4, 14, 2)
+    assert after["complete"] is False
+    journal = Journal(tmp_path)
+    limited = Ledger(Budget(tokens=2 * 15 + 2 * 70))  # it counts the most that they can have been
+    limited.restore(journal.spent())
+    journal.close()
+    with pytest.raises(BudgetSpent):
+        asyncio.run(limited.reserve(limited.open("agent", PRICED), 1, 0))
+
+
+def test_no_request_leaves_that_the_disk_does_not_know():
+    def full(entry):
+        raise DiskFull("no space left")
+
+    async def go():
+        ledger = Ledger(announce=full)
+        ticket = await ledger.reserve(ledger.open("agent", PRICED), 1, 1)
+        with pytest.raises(DiskFull):
+            ledger.send(ticket, "e/agent/0", 0)
+        ledger.close(ticket)
+        return ledger.total()["attempts"]
+
+    assert asyncio.run(go()) == 0
+
+
+TEXTS = st.text('0123456789 {}",:\n\u00e9\u4e2d\U0001f389', max_size=9)
+SCHEMAS = st.recursive(
+    st.integers() | st.booleans() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+TOOLS = st.fixed_dictionaries(
+    {
+        "name": st.just("f"),
+        "description": TEXTS,
+        "parameters": st.dictionaries(TEXTS, SCHEMAS, max_size=3),
+    }
+).map(lambda function: {"type": "function", "function": function})
+CALLS = st.fixed_dictionaries(
+    {"name": st.just("f"), "arguments": st.dictionaries(TEXTS, TEXTS, max_size=4).map(json.dumps)}
+).map(lambda function: {"id": "call_1", "type": "function", "function": function})
+MESSAGES = st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"]), "content": TEXTS})
+MESSAGES |= st.fixed_dictionaries(
+    {
+        "role": st.just("assistant"),
+        "content": st.none(),
+        "tool_calls": st.lists(CALLS, min_size=1, max_size=3),
+    }
+)
+
+
+@given(
+    st.sampled_from(["hermes-json", "kimi-k2", "llama3", "mistral-v3", "mistral-v11"]),
+    st.lists(MESSAGES, max_size=4),
+    st.lists(TOOLS, max_size=3),
+)
+@settings(max_examples=80)
+def test_a_prompt_has_no_more_tokens_than_are_reserved_even_if_each_byte_is_one(
+    name, messages, tools
+):
+    messages = [{**m, "tool_call_id": "call_1"} if m["role"] == "tool" else m for m in messages]
+    model = OpenAIModel(ModelConfig(model="m", base_url="http://127.0.0.1:1/v1"))
+    body = model._body(ChatRequest(messages, tools))
+    try:
+        pieces = FORMATS[name].pieces(messages, tools, cue=True)
+    except Unwritable:
+        return
+    least = FORMATS[name].pieces([], [{"function": {"name": ""}}] if tools else [], cue=True)
+    own = sum(len(piece.text.encode()) for piece in least)  # what the template says by itself
+    assert own <= TEMPLATE_TOKENS
+    prompt = sum(len(piece.text.encode()) for piece in pieces)
+    assert prompt - own <= most_tokens(body) - TEMPLATE_TOKENS
 
 
 def test_money_is_not_limited_without_a_price():

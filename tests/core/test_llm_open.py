@@ -142,9 +142,41 @@ def test_a_model_in_this_process_that_is_not_there_is_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("configured", "most"), [(64, 2), (1, 1)])
+def test_a_model_in_this_process_is_asked_for_what_it_computes_at_once(
+    monkeypatch, configured, most
+):
+    under_way, seen = [], []
+
+    class Model:
+        name = "local:m"
+        concurrency = 2
+
+        async def complete(self, request):
+            under_way.append(request)
+            seen.append(len(under_way))
+            await asyncio.sleep(0)
+            under_way.remove(request)
+            return Reply(Message(role="assistant", content="so"), "stop", "m", Usage())
+
+        async def close(self):
+            pass
+
+    monkeypatch.setattr("synth.core.llm.open._local", lambda *_: Model())
+    models = OpenModels(Models(agent=ModelConfig(model="local:m", concurrency=configured)))
+
+    async def go():
+        bound = [models.bound("agent", f"e{n}") for n in range(9)]
+        return await asyncio.gather(*(one.complete(HI) for one in bound))
+
+    assert len(asyncio.run(go())) == 9
+    assert max(seen) == most
+
+
 def test_a_budget_of_tokens_counts_the_tools_that_a_model_in_this_process_is_told(monkeypatch):
     class Model:
         name = "local:m"
+        concurrency = 1
 
         async def complete(self, request):
             raise AssertionError("it may not be asked")

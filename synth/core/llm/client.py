@@ -22,7 +22,7 @@ from synth.core.errors import ModelFailed
 from synth.core.formats import Unwritable
 from synth.core.llm import astext
 from synth.core.llm.endpoint import Endpoint, NetworkFault, Refused, Unreachable
-from synth.core.llm.ledger import Ledger, Ticket
+from synth.core.llm.ledger import Ledger, Ticket, most_tokens
 from synth.core.llm.patience import retry_after
 from synth.core.llm.reply import BadReply, load_json, read_reply, said_by, without_surrogates
 from synth.core.llm.stream import parse_stream
@@ -39,8 +39,6 @@ EMPTY_TRIES = 3
 _FINAL = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """Codes of a 429 that no waiting helps."""
 _TOO_LONG = ("context_length", "context length", "context window", "maximum context", "too long")
-_BYTES_A_TOKEN = 2
-"""Of a request: fewer than texts of people have, so that a reservation is hardly ever too small."""
 
 
 @dataclass(slots=True)
@@ -173,9 +171,8 @@ class OpenAIModel:
         """
         patience = self.endpoint.patience
         self._check_pause(call)
-        ticket = await self.ledger.reserve(
-            self.account, len(call.body) // _BYTES_A_TOKEN, call.request.sampler.max_tokens
-        )
+        most = most_tokens(call.body)
+        ticket = await self.ledger.reserve(self.account, most, call.request.sampler.max_tokens)
         try:
             sent = await patience.enter()
             try:
@@ -221,7 +218,7 @@ class OpenAIModel:
         headers = {"X-Toolloom-Attempt": str(call.attempts)}
         if call.request.call is not None:
             headers["X-Toolloom-Call"] = call.request.call
-        ticket.call, ticket.attempt, ticket.sent = call.request.call, call.attempts, True
+        self.ledger.send(ticket, call.request.call, call.attempts)
         call.attempts += 1
         stream = self.config.stream
         try:

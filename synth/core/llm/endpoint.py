@@ -7,6 +7,7 @@ of the default one, and does not slow down with the number of connections.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 import zlib
@@ -18,7 +19,7 @@ import aiohttp
 import httpx2
 import openai
 
-from synth.core.config import ModelConfig
+from synth.core.config import DEFAULT_KEY, ModelConfig
 from synth.core.errors import BadConfig
 from synth.core.llm.patience import Patience
 from synth.core.llm.stream import DONE
@@ -62,19 +63,24 @@ class Endpoint:
         config: address, name of the key's environment variable, concurrency.
 
     Raises:
-        BadConfig: the key's variable is not set (endpoints of one's own need none: any value).
+        BadConfig: the key's variable is not set. Endpoints of one's own need none: one that is
+            named must be there all the same, unless the endpoint is on this machine.
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        self._key = os.environ.get(config.key_env, "").strip()
+        variable = config.key_env or DEFAULT_KEY
+        self._key = os.environ.get(variable, "").strip()
         if not (self._key.isascii() and self._key.isprintable()):
-            what = f"the environment variable {config.key_env} holds no key: odd characters"
+            what = f"the environment variable {variable} holds no key: odd characters"
             raise BadConfig(what, where=f"model {config.model!r}", remedy="copy the key again")
-        if not self._key and config.base_url is None:
+        url = config.base_url
+        if not self._key and (url is None or (config.key_env and not _is_here(url))):
             raise BadConfig(
-                f"the environment variable {config.key_env} is not set",
+                f"the environment variable {variable} is not set",
                 where=f"model {config.model!r}",
-                remedy="set it, or give base_url of an endpoint that needs no key",
+                remedy="set it, or give base_url of an endpoint that needs no key"
+                if url is None
+                else f"set it, or leave key_env out if {urlsplit(url).netloc} needs no key",
             )
         self.patience = Patience(config.concurrency)
         self._config = config
@@ -83,7 +89,7 @@ class Endpoint:
     @staticmethod
     def identity(config: ModelConfig) -> tuple[str | None, str]:
         """Return what two models have in common that share an endpoint."""
-        return config.base_url, config.key_env
+        return config.base_url, config.key_env or DEFAULT_KEY
 
     @property
     def name(self) -> str:
@@ -215,6 +221,15 @@ async def _pieces(response: httpx2.Response) -> bytes:
     finally:
         await response.aclose()
     return b"".join(pieces)
+
+
+def _is_here(url: str) -> bool:
+    """Say whether an address is on this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -2,10 +2,11 @@
 
 A run that was killed asks for nothing twice: each call has an identity, `EPISODE/ROLE/N`, and an
 episode that is played again meets the replies it had, in the same order, for as long as it asks the
-same. Two kinds of row in `calls-*.jsonl`, one file a writer:
+same. Three kinds of row in `calls-*.jsonl`, one file a writer:
 
     {"crc": …, "call": …, "request": hash, "reply": {…}}     a reply
-    {"crc": …, "spent": {…}}                       a request that was sent, and its cost
+    {"crc": …, "asked": {…}}                       a request, before it is sent
+    {"crc": …, "spent": {…}}                       what became of it, and its cost
 
 A damaged row is left out and counted: what it held is asked for again.
 """
@@ -17,6 +18,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Container, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +26,7 @@ import orjson
 from pydantic import ValidationError
 
 from synth.core import jsonl
+from synth.core.llm.ledger import UNSENT
 from synth.core.protocols import LLM, ChatRequest, Reply
 from synth.core.types import Message, ToolCall, Usage
 
@@ -67,12 +70,19 @@ class Journal:
         """Rows that could not be read."""
         self._replies: dict[str, dict[str, tuple[str, Any]]] = {}
         self._spent: list[dict[str, Any]] = []
+        asked: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in self._rows():
-            if "spent" in row:
-                self._spent.append(row["spent"])
+            if "asked" in row:
+                asked.setdefault(_request(row["asked"]), []).append(row["asked"])
+            elif "spent" in row:
+                if one := asked.get(_request(row["spent"])):
+                    one.pop()
+                if row["spent"]["status"] != UNSENT:
+                    self._spent.append(row["spent"])
             elif (episode := row["call"].partition("/")[0]) not in finished:
                 known = self._replies.setdefault(episode, {})
                 known[row["call"]] = (row["request"], row["reply"])
+        self._spent += chain.from_iterable(asked.values())  # under way when a session was killed
         self._file = jsonl.Appender(folder / f"calls-{shard}.jsonl")
 
     def _rows(self) -> Iterator[dict[str, Any]]:
@@ -88,6 +98,14 @@ class Journal:
         """Return what earlier sessions spent, for `Ledger.restore`; forgets it."""
         spent, self._spent = self._spent, []
         return spent
+
+    def announce(self, entry: Mapping[str, Any]) -> None:
+        """Write that a request is about to be sent.
+
+        Raises:
+            DiskFull: nothing of it remains in the file.
+        """
+        self._write({"asked": entry})
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Write what a request cost.
@@ -137,7 +155,7 @@ class Journal:
         """Have the replies of episodes at hand once more that are played again in this session."""
         damaged = self.damaged
         for row in self._rows():
-            if "spent" not in row and (episode := row["call"].partition("/")[0]) in episodes:
+            if "call" in row and (episode := row["call"].partition("/")[0]) in episodes:
                 known = self._replies.setdefault(episode, {})
                 known[row["call"]] = (row["request"], row["reply"])
         self.damaged = damaged  # they are counted already
@@ -187,6 +205,11 @@ class Journalled:
             reply = await self._llm.complete(dataclasses.replace(request, call=call))
             self._journal.write(call, asked, reply)
         return reply
+
+
+def _request(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what tells a request from others in this session."""
+    return entry["role"], entry["model"], entry["call"], entry["attempt"]
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:

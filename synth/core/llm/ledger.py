@@ -3,8 +3,11 @@
 Every request that leaves is entered once: with its tokens where the endpoint tells them, as unknown
 where it does not. Unknown is not 0: sums that lack something are shown as `>= x`. A limit counts
 what is under way, so that calls in flight cannot exceed it together; where tokens stay unknown, it
-counts the most they can have been. The tokens of a prompt are estimated until it is answered, and a
-model may ignore `max_tokens`: the last requests may then exceed a limit of tokens or money.
+counts the most they can have been. A request is announced before it leaves: what was under way when
+the process was killed stays in the books as unknown.
+
+A limit of tokens counts what endpoints tell. It holds unless a model ignores `max_tokens`, or its
+template says more of its own than `TEMPLATE_TOKENS`.
 """
 
 from __future__ import annotations
@@ -19,8 +22,13 @@ from synth.core.errors import BadConfig, BudgetSpent
 from synth.core.types import Usage
 
 MILLION = 1e6
+TEMPLATE_TOKENS = 1024
+"""Of a prompt, besides what was sent: a template's own words on tools, which nobody can see here.
+The longest that was met has some 700."""
 REFUSED = 400
 """HTTP statuses from here on cost no tokens."""
+UNSENT = "unsent"
+"""Status of what was announced and found nobody to be sent to."""
 _ROUNDING = 1e-9
 _NOTHING_KNOWN = Usage()
 Log = Callable[[dict[str, Any]], None]
@@ -92,6 +100,7 @@ class Ticket:
     call: str | None = None
     attempt: int = 0
     sent: bool = False
+    announced: bool = False
     status: int | str = "lost"
     """HTTP status of the answer, or what became of it."""
     usage: Usage = _NOTHING_KNOWN
@@ -121,11 +130,17 @@ class Ledger:
 
     Args:
         budget: the limits.
-        log: told every request that was sent; `restore` takes what it was told.
+        log: told every request that was sent, or announced in vain (its status is `UNSENT`).
+        announce: told every request before it is sent, as if nothing came of it.
     """
 
-    def __init__(self, budget: Budget | None = None, log: Log | None = None) -> None:
-        self.budget, self.log = budget or Budget(), log
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        log: Log | None = None,
+        announce: Log | None = None,
+    ) -> None:
+        self.budget, self.log, self.announce = budget or Budget(), log, announce
         self._accounts: dict[tuple[str, str], Account] = {}
         self._spent, self._reserved = _Sums(), _Sums()
         self._waiting: list[asyncio.Future[None]] = []
@@ -152,7 +167,10 @@ class Ledger:
         return self._accounts.setdefault((role, model), Account(role, model))
 
     def restore(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Take over what earlier sessions spent, as `log` was told it; open the accounts first."""
+        """Take over what earlier sessions spent, as `log` was told it; open the accounts first.
+
+        Of what was announced and is not in the log, the announcement counts.
+        """
         for entry in entries:
             self._enter(self._account(entry["role"], entry["model"]), entry)
 
@@ -176,6 +194,23 @@ class Ledger:
             self._reserve(ticket, 1)
         return ticket
 
+    def send(self, ticket: Ticket, call: str | None, attempt: int) -> None:
+        """Announce a request that leaves now.
+
+        Args:
+            ticket: its ticket.
+            call: identity of the call.
+            attempt: number of the try, from 0.
+
+        Raises:
+            DiskFull: it is not announced, and must not be sent.
+        """
+        ticket.call, ticket.attempt = call, attempt
+        if self.announce is not None:
+            self.announce(ticket.entry())
+            ticket.announced = True
+        ticket.sent = True
+
     def close(self, ticket: Ticket) -> None:
         """Enter what a request cost; give its reservation back if it was never sent.
 
@@ -184,6 +219,8 @@ class Ledger:
         """
         if self._limited:
             self._reserve(ticket, -1)
+        if not ticket.sent:
+            ticket.status = UNSENT
         entry = ticket.entry()
         if ticket.sent:
             self._enter(ticket.account, entry)
@@ -191,7 +228,7 @@ class Ledger:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
-        if ticket.sent and self.log is not None:
+        if (ticket.sent or ticket.announced) and self.log is not None:
             self.log(entry)
 
     def _reserve(self, ticket: Ticket, sign: int) -> None:
@@ -243,6 +280,16 @@ class Ledger:
         prices = [row["money"] for row in rows if row["attempts"]]
         money = None if None in prices else sum(prices)
         return {**sums, "money": money, "complete": not sums["unknown"]}
+
+
+def most_tokens(body: bytes) -> int:
+    """Return the most tokens that the prompt of a request can be.
+
+    A tokenizer whose smallest piece is a byte never makes more tokens than bytes. A request holds
+    more bytes about each message than a template has marks; tools are written with a space behind
+    each comma and colon, which the request leaves out.
+    """
+    return len(body) + body.count(b",") + body.count(b":") + TEMPLATE_TOKENS
 
 
 def at_least(value: float | None, *, complete: bool, digits: int = 0) -> str:

@@ -6,24 +6,27 @@ books. `bound` gives a player its model: numbered calls, journalled replies.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from synth.core.config import Budget, ModelConfig, Models
+from synth.core.config import LOCAL, Budget, ModelConfig, Models
 from synth.core.llm.client import OpenAIModel
 from synth.core.llm.endpoint import Endpoint
 from synth.core.llm.journal import Journal, Journalled
-from synth.core.llm.ledger import Account, Ledger
+from synth.core.llm.ledger import Account, Ledger, most_tokens
 from synth.core.protocols import LLM, ChatRequest, Reply, Sampler
-
-LOCAL = "local:"
-"""What the name of a model in this process begins with."""
 
 
 class _Closable(LLM, Protocol):
     async def close(self) -> None: ...
+
+
+class _Embedded(_Closable, Protocol):
+    concurrency: int
+    """Requests it computes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class OpenModels:
         budget: limits of the run.
         journal: where replies are kept; its record of earlier sessions counts for the budget.
         folders: where weights of `local:` models lie.
+        ledger: books that the run keeps elsewhere; its own, under `budget`, if left out.
 
     Raises:
         BadConfig: a key is not set, a price is missing, a model is not there.
@@ -58,9 +62,12 @@ class OpenModels:
         budget: Budget | None = None,
         journal: Journal | None = None,
         folders: Sequence[Path] = (),
+        ledger: Ledger | None = None,
     ) -> None:
         self.journal = journal
-        self.ledger = Ledger(budget, log=None if journal is None else journal.log)
+        self.ledger = Ledger(budget) if ledger is None else ledger
+        if journal is not None:
+            self.ledger.log, self.ledger.announce = journal.log, journal.announce
         self.endpoints: dict[tuple[str | None, str], Endpoint] = {}
         self._configs = models.roles()
         self._folders = folders
@@ -117,29 +124,34 @@ class OpenModels:
 
 
 class _Accounted:
-    """A model in this process, whose requests and tokens are entered in the books."""
+    """A model in this process, whose requests and tokens are entered in the books.
 
-    def __init__(self, llm: _Closable, ledger: Ledger, role: str, config: ModelConfig) -> None:
+    It is asked for no more at once than it computes: what waits here costs and reserves nothing.
+    """
+
+    def __init__(self, llm: _Embedded, ledger: Ledger, role: str, config: ModelConfig) -> None:
         self.name = llm.name
         self._llm, self._ledger = llm, ledger
         self._account: Account = ledger.open(role, config)
+        self._free = asyncio.Semaphore(min(llm.concurrency, config.concurrency))
 
     async def complete(self, request: ChatRequest) -> Reply:
-        size = len(str(request.messages)) + len(str(request.tools))  # more than their tokens
-        ticket = await self._ledger.reserve(self._account, size, request.sampler.max_tokens)
-        ticket.call, ticket.sent = request.call, True
-        try:
-            reply = await self._llm.complete(request)
-            ticket.status, ticket.usage = 200, reply.usage
-            return reply
-        finally:
-            self._ledger.close(ticket)
+        async with self._free:
+            most = most_tokens(str((request.messages, request.tools)).encode("utf-8", "replace"))
+            ticket = await self._ledger.reserve(self._account, most, request.sampler.max_tokens)
+            try:
+                self._ledger.send(ticket, request.call, 0)
+                reply = await self._llm.complete(request)
+                ticket.status, ticket.usage = 200, reply.usage
+                return reply
+            finally:
+                self._ledger.close(ticket)
 
     async def close(self) -> None:
         await self._llm.close()
 
 
-def _local(role: str, config: ModelConfig, folders: Sequence[Path]) -> _Closable:
+def _local(role: str, config: ModelConfig, folders: Sequence[Path]) -> _Embedded:
     from synth.core.llm.local import open_local  # an extra, and slow to import
     from synth.core.llm.local.engine import Settings
 

@@ -16,7 +16,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
@@ -46,6 +46,8 @@ class Patience:
         """Whether the endpoint ever gave any answer: until then, "refused" is final."""
         self.why = ""
         """What the cool-down is for."""
+        self.on_pause: Callable[[float, str], None] | None = None
+        """Told of each cool-down that the endpoint asked for: seconds, and what for."""
         # Jitter only spreads requests over time; nothing that is stored depends on it.
         self._jitter = random.Random()
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -123,20 +125,32 @@ class Patience:
             why: for people.
             retry_after: seconds it asked for.
         """
-        self.answered = True
         wait = min(retry_after, LONGEST_RETRY_AFTER_S)
         if sent == self._epoch:
             self._epoch += 1
             self.limit = max(1.0, min(self.limit, self.in_flight) / 2)
             wait = max(wait, self.back_off(self._refusals, least=0.5))
             self._refusals += 1
+        if self.pause(wait, why) and self.on_pause is not None:
+            self.on_pause(wait, why)
+
+    def pause(self, wait: float, why: str) -> bool:
+        """Let nobody ask for so long; return whether that is longer than it is already.
+
+        Args:
+            wait: seconds.
+            why: for people.
+        """
+        self.answered = True
         self._loop = asyncio.get_running_loop()
         until = self._loop.time() + wait
-        if until > self._paused_until:
+        longer = until > self._paused_until
+        if longer:
             self._paused_until = self._next = until
             self._thawed = until + min(wait, THAW_S)
             self.why = why
             self._pump()
+        return longer
 
     def back_off(self, failures: int, *, least: float = 0.0) -> float:
         """Return seconds to wait after so many failures: full jitter, doubling."""

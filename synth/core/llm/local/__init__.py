@@ -6,10 +6,9 @@
 
 from synth.core.llm.local.judge import Calibration, calibrate, probability_of_yes
 from synth.core.llm.local.label import weak_note, weak_players, weakness
-from synth.core.llm.local.model import PREFIX, LocalModel, Style, open_local
+from synth.core.llm.local.model import LocalModel, Style, open_local
 
 __all__ = [
-    "PREFIX",
     "Calibration",
     "LocalModel",
     "Style",

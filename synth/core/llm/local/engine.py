@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from synth.core.config import LOCAL
 from synth.core.errors import BadConfig, ModelFailed
 
 _BATCH = 128
@@ -65,6 +66,7 @@ class _Run:
         self.stop = False
         self.out = Generated()
         self.problem = ""
+        self.late = False
         self._seconds = seconds
         self._until: float | None = None
 
@@ -76,7 +78,7 @@ class _Run:
         """Keep a piece; return True to end the generation."""
         if self._until is not None and time.monotonic() > self._until:
             self.problem = f"no end within {self._seconds:g} s of computing"
-            self.stop = True
+            self.stop = self.late = True
         if self.stop or not isinstance(chunk, Mapping):
             return self.stop
         if "error" in chunk:
@@ -160,12 +162,11 @@ class Engine:
         if isinstance(answer, Mapping):
             run.take(answer)
         if run.problem:
-            late = "no end" in run.problem
             raise ModelFailed(
                 run.problem,
                 where=str(self.path),
-                remedy="raise timeout_s, or lower max_tokens" if late else "",
-                outcome="timeout" if late else "rejected",
+                remedy="raise timeout_s, or lower max_tokens" if run.late else "",
+                outcome="timeout" if run.late else "rejected",
             )
         if not run.out.finish:
             raise ModelFailed(
@@ -199,7 +200,7 @@ def _start(path: Path, settings: Settings) -> Any:
     except ImportError as error:
         raise BadConfig(
             "the embedded engine is not installed",
-            where=f"local:{path.name}",
+            where=f"{LOCAL}{path.name}",
             remedy="pip install 'toolloom[local]'",
         ) from error
     folder = Path(tempfile.mkdtemp(prefix="toolloom-"))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from synth.core.config import LOCAL
 from synth.core.errors import BadInput
 from synth.core.llm.local.agent import (
     PROMPTS,
@@ -15,6 +16,7 @@ from synth.core.llm.local.agent import (
     answer_schema,
     read_answer,
     respond_name,
+    stuck,
 )
 from synth.core.llm.local.engine import Generated, Settings, acquire, release
 from synth.core.llm.local.gguf import read_weights
@@ -28,7 +30,6 @@ from synth.core.protocols import ChatRequest, Reply
 from synth.core.seeds import seed as seed_of
 from synth.core.types import Message, Usage
 
-PREFIX = "local:"
 _SEEDS = 2**31
 
 
@@ -63,7 +64,7 @@ def open_local(
         BadInput: the file holds no weights.
         ModelFailed: the weights do not load.
     """
-    name = model.removeprefix(PREFIX)
+    name = model.removeprefix(LOCAL)
     style = Style.SCRIPT if role == "user" else Style.CHAT
     return LocalModel(find(name, folders), style=style, timeout_s=timeout_s, settings=settings)
 
@@ -105,7 +106,7 @@ class LocalModel:
             )
         mark = f" ({self.weak})" if self.weak else ""
         prompt = f"{style}@{prompts(PROMPTS).hash(style)}"
-        self.name = f"{PREFIX}{path.stem}/{prompt}{mark}"
+        self.name = f"{LOCAL}{path.stem}/{prompt}{mark}"
         self.concurrency = settings.slots
         """Requests it computes at once; more only wait."""
         self._style, self._timeout_s = style, timeout_s
@@ -138,12 +139,14 @@ class LocalModel:
             release(self._engine)
 
     async def _act(self, request: ChatRequest) -> Reply:
+        left_out, respond = stuck(request.messages), respond_name(request.tools)
+        offered = [tool for tool in request.tools if tool["function"]["name"] not in left_out]
         body = self._body(request) | {
             "messages": self._clean(agent_turns(request.messages, request.tools)),
-            "response_format": _json_format(answer_schema(request.tools)),
+            "response_format": _json_format(answer_schema(offered, respond)),
         }
         made = await self._engine.generate("chat", body, self._timeout_s)
-        message, finish = read_answer(made.text, made.finish, respond_name(request.tools))
+        message, finish = read_answer(made.text, made.finish, respond)
         return self._reply(message, finish, made)
 
     async def _chat(self, request: ChatRequest) -> Reply:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from synth.core.config import LOCAL
 from synth.core.errors import BadConfig, UnknownName
 
 FOLDERS_ENV = "TOOLLOOM_MODELS"
@@ -51,7 +52,7 @@ def find(name: str, folders: Sequence[str | Path] = (FETCHED,)) -> Path:
     if name.endswith(SUFFIX) and os.path.basename(name) != name:
         path = Path(name).expanduser()
         if not path.is_file():
-            raise BadConfig(f"no file {name!r}", where=f"local:{name}", remedy="check the path")
+            raise BadConfig(f"no file {name!r}", where=f"{LOCAL}{name}", remedy="check the path")
         return path
     named = os.environ.get(FOLDERS_ENV, "").split(os.pathsep)
     places = [Path(folder) for folder in (*named, *folders, ".") if str(folder)]
@@ -62,7 +63,7 @@ def find(name: str, folders: Sequence[str | Path] = (FETCHED,)) -> Path:
     if name in SOURCES:
         raise BadConfig(
             f"the weights of {name!r} are not on this disk",
-            where=f"local:{name}",
+            where=f"{LOCAL}{name}",
             remedy=f"toolloom models fetch {name}, or name their folder in {FOLDERS_ENV}",
         )
     there = {path.stem for place in places if place.is_dir() for path in place.glob(f"*{SUFFIX}")}
