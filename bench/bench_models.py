@@ -1,14 +1,20 @@
-"""What a call of a model costs this process, beside the bare `openai` client in the same run.
+"""What a call of a model costs this process, beside two ways of using the bare `openai` client.
 
 CPU time of the client alone: the endpoint (`toolloom mock-llm`, 20 ms a reply) is another process.
-A call is a short question; an episode is four calls of a growing conversation with ten tools, three
+A call is a short question; an episode is four calls of a growing conversation with ten tools, two
 of which it calls. Ours goes through everything: queue, books, journal on disk, validator.
+"Tuned" is the same package with our transport and raw bytes and nothing of ours around it: what
+the package costs at the least. Where the variable BENCH_PEER names a Python that has `verifiers`,
+the same conversations are had with it, in a process of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import resource
+import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,7 +22,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from synth.core.config import ModelConfig, Models
+from synth.core.llm.endpoint import Endpoint
 from synth.core.llm.journal import Journal
 from synth.core.llm.mock.child import Child, child
 from synth.core.llm.open import OpenModels
@@ -131,6 +140,43 @@ async def _bare(url: str, what: str, concurrency: int) -> tuple[float, float]:
         await client.close()
 
 
+async def _tuned(url: str, what: str, concurrency: int) -> tuple[float, float]:
+    config = ModelConfig(model="mock", base_url=url, concurrency=concurrency)
+    endpoint = Endpoint(config)
+    settings: dict[str, Any] = {"model": "mock", "temperature": Sampler().temperature}
+
+    async def call(number: int) -> None:
+        body = orjson.dumps({"messages": _QUESTION, **settings})
+        orjson.loads(await endpoint.ask(body, {}, stream=False))
+
+    async def turn(number: int, messages: list[dict[str, Any]]) -> Message:
+        body = orjson.dumps({"messages": messages, "tools": _TOOLS, **settings})
+        reply = orjson.loads(await endpoint.ask(body, {}, stream=False))
+        said = reply["choices"][0]["message"]
+        calls = [{"id": one["id"], **one["function"]} for one in said.get("tool_calls") or ()]
+        return Message(role="assistant", content=said["content"], tool_calls=calls)
+
+    try:
+        count = max(concurrency, CALLS[concurrency] // (2 if what == "call" else 8))
+        return await _measured(call if what == "call" else _episode(turn), count, concurrency)
+    finally:
+        await endpoint.close()
+
+
+def _peer(url: str) -> Iterator[tuple[str, str, str]]:
+    python = os.environ.get("BENCH_PEER")
+    if not python:
+        yield "verifiers, a call of an episode", "not run", "set BENCH_PEER to its Python"
+        return
+    script = str(Path(__file__).with_name("peer_verifiers.py"))
+    for concurrency in (32, 256):
+        command = [python, script, url, "200", str(concurrency)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+        told = json.loads(run.stdout.splitlines()[-1])
+        cost = f"{1e3 * told['cpu_s'] / told['calls']:.2f} ms"
+        yield f"verifiers, a call of an episode, {concurrency} at once", cost, "ours is above: / 4"
+
+
 def _mock(folder: Path, latency_ms: int) -> AbstractContextManager[Child]:
     return child(folder / f"ledger-{latency_ms}.jsonl", f"--latency-ms={latency_ms}")
 
@@ -145,12 +191,15 @@ def rows() -> Iterator[tuple[str, str, str]]:
                     run = folder / f"{what}-{concurrency}"
                     ours, rate = asyncio.run(_ours(mock.url, what, concurrency, run))
                     bare, _ = asyncio.run(_bare(mock.url, what, concurrency))
+                    tuned, _ = asyncio.run(_tuned(mock.url, what, concurrency))
                     share = rate * calls * LATENCY_MS / 1e3 / concurrency
                     yield (
                         f"{what}, {concurrency} at once: CPU",
                         f"{ours:.2f} ms",
-                        f"bare openai client {bare:.2f} ms; {share:.0%} of concurrency / latency",
+                        f"openai client {bare:.2f} ms, tuned {tuned:.2f} ms; "
+                        f"{share:.0%} of concurrency / latency",
                     )
+            yield from _peer(mock.url)
         with _mock(folder, 1000) as mock:
             _, rate = asyncio.run(_ours(mock.url, "call", 256, folder / "slow"))
             yield "calls of 1 s, 256 at once", f"{rate / 256:.0%}", "of concurrency / latency"

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from simulators.users.model import STOP, ModelUser
 from synth.core.errors import BadInput, ModelFailed
 from synth.core.llm.local import calibrate, probability_of_yes, weak_note, weak_players, weakness
-from synth.core.llm.local.agent import agent_turns, answer_schema, read_answer, respond_name
+from synth.core.llm.local.agent import (
+    agent_turns,
+    answer_schema,
+    read_answer,
+    respond_name,
+    stuck,
+)
 from synth.core.llm.local.script import read_line, script_prompt
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import ChatRequest, Reply, UserView
@@ -90,7 +96,7 @@ def test_answers_of_the_wrong_shape_are_unreadable(text):
 
 
 def test_the_schema_takes_calls_of_the_tools_and_words_and_nothing_else():
-    takes = jsonschema_rs.validator_for(answer_schema([FREEZE, BALANCE])).is_valid
+    takes = jsonschema_rs.validator_for(answer_schema([FREEZE, BALANCE], "respond")).is_valid
     assert takes({"name": "get_balance", "arguments": {"account": "A"}})
     assert takes({"name": "freeze_card", "arguments": {"card": "C", "reason": "lost"}})
     assert takes({"name": "respond", "arguments": {"message": "Hello"}})
@@ -103,16 +109,29 @@ def test_the_schema_takes_calls_of_the_tools_and_words_and_nothing_else():
 def test_a_tool_called_respond_keeps_its_name():
     tools = [tool("respond", {"ticket": {"type": "integer"}}, ["ticket"])]
     assert respond_name(tools) == "respond_to_user"
-    takes = jsonschema_rs.validator_for(answer_schema(tools)).is_valid
+    takes = jsonschema_rs.validator_for(answer_schema(tools, respond_name(tools))).is_valid
     assert takes({"name": "respond", "arguments": {"ticket": 3}})
     assert takes({"name": "respond_to_user", "arguments": {"message": "Hi"}})
     turns = agent_turns([{"role": "assistant", "content": "Hi"}], tools)
     assert turns[-1]["content"] == '{"name": "respond_to_user", "arguments": {"message": "Hi"}}'
 
 
+def test_a_call_made_twice_alike_is_not_offered_a_third_time_until_the_customer_speaks():
+    def called(*arguments):
+        calls = [ToolCall(id="c", name="freeze", arguments=text) for text in arguments]
+        return Message(role="assistant", tool_calls=tuple(calls)).openai()
+
+    failed = {"role": "tool", "tool_call_id": "c", "content": "not found"}
+    asked = {"role": "user", "content": "Freeze my card."}
+    once = [asked, called('{"card": 1}'), failed, called('{"card": 2}'), failed]
+    assert stuck(once) == set()
+    assert stuck([*once, called('{"card": 1}'), failed]) == {"freeze"}
+    assert stuck([*once, called('{"card": 1}'), failed, asked]) == set()
+
+
 def test_tools_beyond_the_bound_take_any_arguments():
     wide = {f"p{i}": {"type": "integer"} for i in range(40)}
-    schema = answer_schema([tool(f"t{i}", wide) for i in range(300)])
+    schema = answer_schema([tool(f"t{i}", wide) for i in range(300)], "respond")
     assert len(json.dumps(schema)) < 200_000
     last = schema["anyOf"][-2]["properties"]
     assert last["name"] == {"enum": ["t299"]}
