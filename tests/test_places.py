@@ -280,12 +280,23 @@ def test_an_endpoint_that_is_not_there_is_named_before_anything_is_played(
     assert not (tmp_path / "w").exists()
 
 
+def test_roles_that_nothing_asks_are_told_in_one_line_and_their_endpoints_left_alone(capsys):
+    model = "{model='m', base_url='http://no-such-host.invalid/v1'}"
+    settings = [f"models.{role}={model}" for role in ("judge", "world")]
+    asyncio.run(check_endpoints(load_config(None, settings)))
+    said = capsys.readouterr().err
+    assert said.startswith("models.world, models.judge: given, and asked for nothing")
+    assert said.count("\n") == 1
+    asyncio.run(check_endpoints(load_config(None, [])))
+    assert capsys.readouterr().err == ""
+
+
 def test_an_endpoint_that_is_there_or_slow_or_behind_a_proxy_is_no_error(monkeypatch):
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
 
     def check(address):
-        at = f"models.judge={{model='m', base_url='{address}'}}"
+        at = f"models.user={{model='m', base_url='{address}'}}"
         asyncio.run(check_endpoints(load_config(None, [at])))
 
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -1,4 +1,7 @@
-"""Asks whether anybody listens where models are said to be, before anything is played with them."""
+"""Looks at the models that are configured before anything is played with them.
+
+Does anybody listen where they are said to be, and will anybody ask them?
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ import socket
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
+from synth.app._show import say
 from synth.core.config import Config
 from synth.core.errors import ModelFailed
 
+ASKED = frozenset({"user", "agent"})
+"""Roles that generating asks."""
 PATIENCE_S = 3.0
 """A name server that is asked in vain and an address that swallows packets take this long."""
 
 
 async def check_endpoints(config: Config) -> None:
-    """Connect once to every address that a role is given.
+    """Connect once to every address that a role is given; say which roles nothing will ask.
 
     A slow one is no error here, and behind a proxy nothing can be said.
 
@@ -24,8 +30,11 @@ async def check_endpoints(config: Config) -> None:
     """
     asked: dict[str, str] = {}
     for role, model in config.models.roles().items():
-        if model.base_url is not None:
+        if model.base_url is not None and role in ASKED:
             asked.setdefault(model.base_url, role)
+    idle = [f"models.{role}" for role in config.models.roles() if role not in ASKED]
+    if idle:
+        say(f"{', '.join(idle)}: given, and asked for nothing: only user and agent play so far")
     if getproxies_environment().keys().isdisjoint(("http", "https", "all")):
         await asyncio.gather(*(_connect(address, role) for address, role in asked.items()))
 

@@ -56,7 +56,15 @@ def check(place, whole, codes):
     asked, needed = place.calls(), whole.calls()
     assert set(asked) == set(needed)
     assert set(needed.values()) == {1}
-    assert asked.total() - needed.total() <= codes[-signal.SIGKILL] * CONCURRENCY
+    in_flight = codes[-signal.SIGKILL] * CONCURRENCY
+    assert asked.total() - needed.total() <= in_flight
+    # What was under way at a kill is in the books: as unknown, sent or about to be.
+    books, sent = place.report()["cost"]["total"], len(place.mock.entries())
+    assert sent <= books["attempts"] <= sent + in_flight
+    assert 0 < books["unknown"] <= in_flight
+    told = [entry["prompt_tokens"] + entry["completion_tokens"] for entry in place.mock.entries()]
+    ours = books["prompt_tokens"] + books["completion_tokens"]
+    assert sum(sorted(told)[: books["attempts"] - books["unknown"]]) <= ours <= sum(told)
 
 
 @pytest.fixture
