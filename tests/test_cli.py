@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from synth import app
+from synth.core.formats import in_nine_characters
 
 OPTIONS = {
     "demo": "episodes offline seed",
@@ -20,7 +21,7 @@ OPTIONS = {
     "registry": "limit",
     "generate": "accept concurrency config episodes max-failures run set",
     "report": "run",
-    "export": "format limit run to",
+    "export": "format ids limit run to",
     "lint": "",
     "models": "config probes set",
     "train": "application config dataset model run set",
@@ -134,6 +135,26 @@ def test_json_is_one_object_on_stdout_and_progress_stays_on_stderr(tmp_path):
     assert found["rows"][0][0] == "application:hotel/cancel_booking"
     linted = json.loads(toolloom(tmp_path, "lint", "clinic", "--json").stdout)
     assert all(tool["calls"]["ok"] > 0 for tool in linted["tools"].values())
+
+
+@pytest.mark.claim("a15")
+def test_an_export_for_mistral_has_its_identifiers_and_nothing_else_that_is_new(tmp_path):
+    settings = ("--set", "generate.applications=['clinic']", "--set", "generate.agents=3")
+    toolloom(tmp_path, "generate", "--accept", 9, *settings)
+    rows = []
+    for style in ("own", "mistral9"):
+        to = ("--format", "openai", "--ids", style, "--to", tmp_path / style)
+        assert toolloom(tmp_path, "export", *to).returncode == 0
+        lines = (tmp_path / style / "train.jsonl").read_bytes().splitlines()
+        rows.append([json.loads(line) for line in lines])
+    assert len(rows[0]) == len(rows[1]) == 9
+    for own, mistral in zip(*rows, strict=True):
+        assert mistral == own | {"messages": in_nine_characters(own["messages"])}
+        asked = [call["id"] for m in mistral["messages"] for call in m.get("tool_calls", ())]
+        assert asked == [m["tool_call_id"] for m in mistral["messages"] if m["role"] == "tool"]
+        assert all(re.fullmatch(r"[A-Za-z0-9]{9}", one) for one in asked)
+        assert len(set(asked)) == len(asked)
+    assert rows[0] != rows[1]
 
 
 def test_people_get_a_funnel_and_a_table(tmp_path):

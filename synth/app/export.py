@@ -10,7 +10,7 @@ from synth.app._options import add_run, positive, run_folder
 from synth.app._show import afterwards, show
 from synth.core.store import Workspace
 from synth.dataset import EXPORTERS
-from synth.pipeline.export import export
+from synth.pipeline.export import IDS, export
 from synth.pipeline.record import record_export
 
 
@@ -26,6 +26,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"one of {', '.join(EXPORTERS.names())} (repeatable; default: all)",
     )
+    parser.add_argument(
+        "--ids",
+        choices=tuple(IDS),
+        default="own",
+        help="identifiers of calls: as they were made, or mistral9, the nine letters and digits "
+        "that Mistral's chat templates demand (default: own)",
+    )
     parser.add_argument("--limit", type=positive, metavar="N", help="at most so many rows")
 
 
@@ -37,6 +44,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         arguments.to or folder / "dataset",
         formats=arguments.format or EXPORTERS.names(),
         limit=arguments.limit,
+        ids=arguments.ids,
     )
     with afterwards():
         record_export(Workspace(arguments.workspace), folder, written["files"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import orjson
 
 from synth.core.config import Config
 from synth.core.errors import BadRow, DiskFull, storage_error
+from synth.core.formats import in_nine_characters
 from synth.core.jsonl import write_atomic
 from synth.core.llm.local.label import weak_note
 from synth.core.prompts import prompts
@@ -39,7 +40,23 @@ def run_tools(run: Path) -> dict[str, dict[str, ToolSpec]]:
         raise BadRow(f"not a run's tools: {first}", where=str(file)) from error
 
 
-def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None) -> dict[str, Any]:
+IDS: dict[str, Callable[[Iterable[dict[str, Any]]], list[dict[str, Any]]]] = {
+    "own": list,
+    "mistral9": in_nine_characters,
+}
+"""How calls are identified: as when they were made, or as Mistral's chat templates demand.
+
+Kimi's `functions.NAME:COUNTER` is no style of rows: who renders a row for it counts anew."""
+
+
+def export(
+    run: Path,
+    folder: Path,
+    *,
+    formats: Sequence[str],
+    limit: int | None,
+    ids: str = "own",
+) -> dict[str, Any]:
     """Write the dataset of a finished run.
 
     Args:
@@ -47,6 +64,7 @@ def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None
         folder: where to write; made if absent.
         formats: names of exporters.
         limit: at most so many rows; None is all that were asked for.
+        ids: style of the identifiers of calls, one of `IDS`.
 
     Returns:
         `rows`, and `files`: path -> rows.
@@ -61,6 +79,8 @@ def export(run: Path, folder: Path, *, formats: Sequence[str], limit: int | None
     report = read_report(run)
     wanted = report["accepted"] if limit is None else min(limit, report["accepted"])
     rows = list(dataset_rows(run, run_tools(run), wanted))
+    for row in rows:
+        row["messages"] = IDS[ids](row["messages"])
     files = {}
     with _staged(folder) as scratch:
         for exporter in exporters:

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.core.formats import NineCharacters, Problem, Unwritable, get_format
+from synth.core.formats import (
+    NineCharacters,
+    Problem,
+    Unwritable,
+    get_format,
+    in_nine_characters,
+)
 
 MISTRAL, V3, V11 = (get_format(name) for name in ("mistral", "mistral-v3", "mistral-v11"))
 
@@ -156,6 +162,33 @@ def test_nine_characters_stand_for_one_identifier_and_back(identifiers):
     assert all(re.fullmatch(r"[A-Za-z0-9]{9}", text) for text in short)
     assert [table.long(text) for text in short] == identifiers
     assert len(set(short)) == len(set(identifiers))
+
+
+IDS = st.text(max_size=12) | st.from_regex(r"call_\d{1,6}|[A-Za-z0-9]{9}", fullmatch=True)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(IDS, max_size=3, unique=True), max_size=5))
+def test_a_row_for_mistral_has_other_identifiers_and_nothing_else(turns):
+    messages = []
+    for ids in turns:
+        messages.append({"role": "assistant", "tool_calls": [call("f", {}, one) for one in ids]})
+        messages += [{"role": "tool", "content": "ok", "tool_call_id": one} for one in ids]
+    row = in_nine_characters(messages)
+    asked = [one["id"] for message in row for one in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in row if message["role"] == "tool"]
+    assert asked == answered
+    assert all(re.fullmatch(r"[A-Za-z0-9]{9}", one) for one in asked)
+    original = [one for ids in turns for one in ids]
+    back = dict(zip(asked, original, strict=True))  # one to one: an inverse puts all of it back
+    assert dict(zip(original, asked, strict=True)) == {one: nine for nine, one in back.items()}
+    assert in_nine_characters(messages) == row
+    for message in row:
+        if "tool_call_id" in message:
+            message["tool_call_id"] = back[message["tool_call_id"]]
+        for one in message.get("tool_calls", ()):
+            one["id"] = back[one["id"]]
+    assert row == messages
 
 
 def test_ours_has_its_short_form_in_every_conversation():

@@ -13,7 +13,7 @@ from synth.core.formats.arguments import fit_call, fit_parsed
 from synth.core.formats.base import Parsed, Piece, Problem, ToolFormat, Unwritable
 from synth.core.formats.declarations import declare
 from synth.core.formats.hermes import Hermes
-from synth.core.formats.identifiers import NineCharacters
+from synth.core.formats.identifiers import NineCharacters, in_nine_characters
 from synth.core.formats.kimi import KimiK2
 from synth.core.formats.llama import Llama3
 from synth.core.formats.mistral import Mistral
@@ -61,4 +61,5 @@ __all__ = [
     "fit_call",
     "fit_parsed",
     "get_format",
+    "in_nine_characters",
 ]

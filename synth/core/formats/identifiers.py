@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
+from typing import Any
+
+from synth.core.formats.base import Wire
 
 _NINE = re.compile(r"[A-Za-z0-9]{9}")
 _OURS = re.compile(r"call_(0|[1-9][0-9]{0,4})")
@@ -45,6 +49,25 @@ class NineCharacters:
             KeyError: it was not given out here.
         """
         return self._long[short]
+
+
+def in_nine_characters(messages: Iterable[Wire]) -> list[dict[str, Any]]:
+    """Return the messages of one conversation with identifiers of nine letters and digits.
+
+    Calls and their results get the same one, different ones stay different, and nothing else
+    changes. Those that have the form keep theirs, unless it means one of ours.
+    """
+    table = NineCharacters()
+    out = []
+    for message in messages:
+        changed = dict(message)
+        if message.get("tool_calls"):
+            calls = message["tool_calls"]
+            changed["tool_calls"] = [{**call, "id": table.short(call["id"])} for call in calls]
+        if "tool_call_id" in message:
+            changed["tool_call_id"] = table.short(message["tool_call_id"])
+        out.append(changed)
+    return out
 
 
 def is_nine(identifier: str) -> bool:
