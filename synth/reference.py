@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Generator, Mapping, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Any, TypeAlias
 
 import orjson
 
 from synth.core import voices
+from synth.core.messages import TRANSIENT_ERRORS
 from synth.core.protocols import AgentView, Turn
 from synth.core.types import (
     Agent,
@@ -35,8 +36,6 @@ from synth.rubrics import REFUSALS
 __all__ = ["ErrorRates", "ReferenceAgent"]
 
 _Script: TypeAlias = Generator[Message, Sequence[Message], None]
-TRANSIENT = frozenset({"tool_fault", "timeout"})
-"""Errors after which the same call is worth another try."""
 TRIES = 4
 _ASKS = 3
 """How often the agent asks for the same fact before it gives up."""
@@ -119,11 +118,11 @@ class ReferenceAgent:
             results = messages[len(messages) - len(group) :]
             errors = [_error(result.content or "") for result in results]
             problem = next((error["message"] for error in errors if error), None)
-            group = [
-                call
-                for call, error in zip(group, errors, strict=True)
-                if error and error["code"] in TRANSIENT and self._plan.persists
+            again = [
+                error["code"] in TRANSIENT_ERRORS if error else _is_partial(result)
+                for error, result in zip(errors, results, strict=True)
             ]
+            group = list(compress(group, again)) if self._plan.persists else []
             if not group:
                 break
         return problem
@@ -334,6 +333,11 @@ _OBJECTION = re.compile(
 def _declines(message: Message) -> bool:
     text = message.content or ""
     return bool(_NO.match(text) or _OBJECTION.search(text))
+
+
+def _is_partial(result: Message) -> bool:
+    """Say whether a result tells that it is only a part of what there is."""
+    return '"partial":true' in (result.content or "")
 
 
 def _error(content: str) -> dict[str, str] | None:

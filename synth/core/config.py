@@ -23,6 +23,7 @@ from pydantic import (
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
 from synth.core.inputs import read_text_input
+from synth.core.outcomes import Outcomes
 from synth.core.types import Frozen, TaskKind
 
 MAX_FILE = 1 << 20
@@ -189,6 +190,7 @@ class Generate(Frozen):
     tools: tuple[PositiveInt, PositiveInt] = (6, 12)
     """Smallest and largest toolset."""
     errors: Errors = Errors()
+    outcomes: Outcomes = Outcomes()
     limits: Limits = Limits()
     live_share: float = Field(default=0.0, ge=0, le=1)
     """Share of episodes on live MCP servers that were crawled."""

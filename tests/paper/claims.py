@@ -63,7 +63,11 @@ CLAIMS = {
             GENERATION + "accepted_trajectories_replay_to_identical_bytes_and_the_same_final_state",
         ),
     ),
-    "k2-outcomes": Claim("K2 3.1.1", "controlled stochasticity of tools", gap="not built yet"),
+    "k2-outcomes": Claim(
+        "K2 3.1.1",
+        "calls succeed, partly succeed and fail at configured rates, and can be recovered from",
+        ("simulators/test_faulty.py",),
+    ),
     "k2-real": Claim(
         "K2 3.1.1",
         "real execution where authenticity matters",

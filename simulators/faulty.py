@@ -1,0 +1,193 @@
+"""An environment whose calls go wrong now and then, as those of real services do.
+
+K2 report 3.1.1: the tool simulator has controlled stochasticity. What happens to a call is drawn
+from the episode's seed and the call's number, so that the same calls meet the same faults again,
+in a replay too. Recovery is always possible: what fails for a moment works soon, what was cut short
+can be asked for again, and what is out of order is never a tool that the task needs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+import orjson
+
+from synth.core.canonical import content_key
+from synth.core.errors import BadInput
+from synth.core.outcomes import Outcomes
+from synth.core.protocols import Environment
+from synth.core.seeds import rng
+from synth.core.types import CallError, Diff, Effect, ToolResult, ToolSpec
+
+MOST_IN_A_ROW = 2
+"""Calls that may fail for a moment one after the other."""
+TRANSIENT = {
+    "timeout": "The service did not answer in time. Nothing was changed; try again.",
+    "service_unavailable": "The service is busy. Nothing was changed; try again.",
+    "rate_limited": "Too many requests. Nothing was changed; try again in a moment.",
+}
+"""Errors that pass, by code."""
+PERMANENT = CallError(
+    code="out_of_order", message="This tool is out of order today and will not work if tried again."
+)
+CUT = "Only a part of the result came. Ask again for all of it."
+EDGE = (
+    "This version of the tool is deprecated and will be switched off next year.",
+    "Some of this may be up to a minute old.",
+    "Served by a backup system.",
+)
+_Drawn = Literal["success", "partial", "transient", "edge"]
+
+
+class Faulty:
+    """Another environment, with faults.
+
+    Args:
+        environment: where the calls run; it is closed with this one.
+        outcomes: how often what happens.
+        seed: of the episode: decides what goes wrong.
+        needed: tools that never are out of order: those of the reference solution, the hand-off.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        outcomes: Outcomes,
+        *,
+        seed: int,
+        needed: Collection[str] = (),
+    ) -> None:
+        self.real = environment.real
+        self._environment, self._outcomes, self._seed = environment, outcomes, seed
+        self._needed = frozenset(needed)
+        self._broken: frozenset[str] = frozenset()
+        self._calls = self._in_a_row = 0
+        self._cut: set[str] = set()
+        """Keys of the calls whose result was cut short once."""
+
+    async def reset(self, seed: int) -> None:
+        """Start over: the state of `seed`, and the faults from the first one on."""
+        await self._environment.reset(seed)
+        self._calls = self._in_a_row = 0
+        self._cut = set()
+        self._broken = frozenset(
+            tool.name
+            for tool in self._environment.tools()
+            if tool.name not in self._needed
+            and rng(self._seed, "out_of_order", tool.name).random() < self._outcomes.permanent
+        )
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools on offer; one that is out of order does not look it."""
+        return self._environment.tools()
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one call; what would fail anyway fails as it would.
+
+        A call that is to fail is made and taken back: whether it would succeed is known only then.
+        """
+        chance = rng(self._seed, "call", self._calls)
+        drawn = self._draw(chance)
+        undo = drawn == "transient" or name in self._broken
+        state = await self._environment.snapshot() if undo else b""
+        result = await self._environment.call(name, arguments)
+        if not result.ok:
+            return result
+        self._calls += 1
+        if name in self._broken:
+            await self._environment.restore(state)
+            return _failed(PERMANENT, "permanent")
+        if drawn == "transient":
+            await self._environment.restore(state)
+            self._in_a_row += 1
+            code = chance.choice(list(TRANSIENT))
+            return _failed(CallError(code=code, message=TRANSIENT[code]), "transient")
+        self._in_a_row = 0
+        if drawn == "partial":
+            return self._shortened(name, arguments, result)
+        return _noticed(result, chance.choice(EDGE)) if drawn == "edge" else result
+
+    def _draw(self, chance: random.Random) -> _Drawn:
+        outcomes, point = self._outcomes, chance.random()
+        if point < outcomes.transient:
+            return "success" if self._in_a_row >= MOST_IN_A_ROW else "transient"
+        point -= outcomes.transient
+        if point < outcomes.partial:
+            return "partial"
+        return "edge" if point - outcomes.partial < outcomes.edge else "success"
+
+    def _shortened(self, name: str, arguments: Mapping[str, Any], result: ToolResult) -> ToolResult:
+        """Return the first rows of a list, the first time that it is asked for."""
+        effects = {tool.name: tool.effect for tool in self._environment.tools()}
+        key, value = content_key([name, dict(arguments)]), _json(result.content)
+        rows = value.get("result")
+        if effects[name] is not Effect.READ or key in self._cut:
+            return result
+        if not isinstance(rows, list) or len(rows) < 2:
+            return result
+        self._cut.add(key)
+        short = {**value, "result": rows[: len(rows) // 2], "partial": True, "notice": CUT}
+        return ToolResult(ok=True, content=orjson.dumps(short).decode(), outcome="partial")
+
+    # --- the state ---------------------------------------------------------------------------
+
+    async def diff(self) -> Diff:
+        """Return the net change since `reset`; a call that failed is no part of it."""
+        return await self._environment.diff()
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state, and how far the faults have come."""
+        head = orjson.dumps([self._calls, self._in_a_row, sorted(self._cut), sorted(self._broken)])
+        return head + b"\n" + await self._environment.snapshot()
+
+    async def restore(self, state: bytes) -> None:
+        """Go back to a snapshot.
+
+        Raises:
+            BadInput: it is none of this kind.
+        """
+        head, _, inner = state.partition(b"\n")
+        try:
+            calls, in_a_row, cut, broken = orjson.loads(head)
+        except ValueError as error:
+            what = "not a snapshot of an environment with faults"
+            raise BadInput(what, where="restore", remedy="give one that it made") from error
+        await self._environment.restore(inner)
+        self._calls, self._in_a_row = calls, in_a_row
+        self._cut, self._broken = set(cut), frozenset(broken)
+
+    async def fork(self) -> Faulty:
+        """Return an independent copy, which meets the same faults."""
+        inner = await self._environment.fork()
+        twin = Faulty(inner, self._outcomes, seed=self._seed, needed=self._needed)
+        twin._calls, twin._in_a_row = self._calls, self._in_a_row
+        twin._cut, twin._broken = set(self._cut), self._broken
+        return twin
+
+    async def close(self) -> None:
+        """Close the environment. Harmless when called twice."""
+        await self._environment.close()
+
+
+def _failed(error: CallError, outcome: Literal["transient", "permanent"]) -> ToolResult:
+    content = orjson.dumps({"error": error.code, "message": error.message}).decode()
+    return ToolResult(ok=False, content=content, error=error, outcome=outcome)
+
+
+def _noticed(result: ToolResult, notice: str) -> ToolResult:
+    value = _json(result.content)
+    if not value or "notice" in value:
+        return result
+    content = orjson.dumps({**value, "notice": notice}).decode()
+    return ToolResult(ok=True, content=content, outcome="edge")
+
+
+def _json(content: str) -> dict[str, Any]:
+    """Return the object that a result is; an empty one where it is none."""
+    try:
+        value = orjson.loads(content)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
