@@ -19,7 +19,7 @@ OPTIONS = {
     "demo": "episodes offline seed",
     "crawl": "allow-weaker concurrency network",
     "registry": "limit",
-    "generate": "accept concurrency config episodes max-failures run set",
+    "generate": "accept concurrency config engine episodes max-failures run set workers",
     "report": "run",
     "export": "format ids limit run to",
     "lint": "",
@@ -76,6 +76,7 @@ def test_help_lists_every_command(tmp_path):
         ("generate --accept 1 --set generate.applications=['hotl']", "did you mean 'hotel'"),
         ("generate --accept 1 --set generate.agnets=3", "did you mean agents"),
         ("generate --accept 1 --run ../x", "not a name for a run"),
+        ("generate --accept 1 --workers 2", "only --engine ray has workers"),
         ("generate --accept 1 --set generate.live_share=0.5", "toolloom crawl npm:"),
         ("generate --accept 1 --config missing.toml", "missing.toml"),
         ("report", "there is no run 'default'"),
@@ -210,6 +211,15 @@ def test_a_missing_extra_is_named_with_how_to_install_it(tmp_path, monkeypatch, 
     assert code == 1
     said = capsys.readouterr().err
     assert "torch is not installed (pip install 'toolloom[train]')" in said
+
+
+def test_the_engine_of_many_machines_is_named_where_it_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    asked = ["generate", "--accept", "1", "--engine", "ray"]
+    assert app.main(["--workspace", str(tmp_path), *asked]) == 1
+    said = capsys.readouterr().err
+    assert said == "toolloom generate: ray is not installed (pip install 'toolloom[ray]')\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_is_heard_at_the_end_of_a_step_and_twice_at_once():

@@ -39,6 +39,7 @@ _PATH = (str, bytes)
 _EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "gguf"), "train"),
     "numpy": "train",
+    "ray": "ray",
 }
 """Package that a command may miss -> the extra that brings it."""
 

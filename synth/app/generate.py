@@ -5,6 +5,9 @@ toolloom generate --episodes 500           500 episodes, however many pass
 The same command resumes what was interrupted. Models play where [models] in the configuration
 says so; otherwise the scripted players do (no key, no cost). Limits of what they may cost stand in
 [budget], e.g. --set budget.money=20; a run that meets one ends with exit code 3 and can go on.
+
+With --engine ray, workers of a Ray cluster play the episodes: of the one at RAY_ADDRESS, if that is
+set, otherwise of one of our own on this machine. What comes out is the same.
 """
 
 from __future__ import annotations
@@ -14,13 +17,15 @@ import asyncio
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from importlib.util import find_spec
 from typing import Any
 
 from synth.app._endpoints import check_endpoints
 from synth.app._options import add_config, add_run, positive, read_config, run_folder
 from synth.app._show import bar, say, show
-from synth.core.errors import TargetMissed
+from synth.core.errors import BadInput, TargetMissed
 from synth.core.llm.ledger import at_least
+from synth.pipeline.engine import Workers
 from synth.pipeline.job import generate
 from synth.pipeline.progress import Goal, Progress
 from synth.report import funnel_lines
@@ -47,6 +52,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="stop where more of the last 50 episodes end without a verdict (default: 0.5)",
     )
+    parser.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="who plays: this process, or workers of a Ray cluster (default: local)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="workers of --engine ray (default: one for each CPU of the cluster)",
+    )
     add_run(parser)
     add_config(parser)
 
@@ -69,6 +86,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     folder = run_folder(arguments, must_exist=False)
     goal = Goal(accept=arguments.accept, episodes=arguments.episodes)
     wanted = goal.accept or goal.episodes or 0
+    workers = _workers(arguments)
     if not (folder / "report.json").exists():  # a run that is complete needs nobody
         asyncio.run(check_endpoints(config))
     with bar("generate") as shown:
@@ -85,6 +103,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 goal,
                 concurrency=arguments.concurrency,
                 on_progress=on_progress,
+                workers=workers,
             )
         )
     if not arguments.json:
@@ -98,6 +117,23 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             remedy=report["remedy"],
         )
     return report
+
+
+def _workers(arguments: argparse.Namespace) -> Workers | None:
+    """Return who plays, where that is not this process.
+
+    Raises:
+        BadInput: workers are asked for, and not the engine that has them.
+        ModuleNotFoundError: it is not installed.
+    """
+    if arguments.engine != "ray":
+        if arguments.workers is not None:
+            what = "only --engine ray has workers"
+            raise BadInput(what, where="--workers", remedy="add --engine ray, or leave it out")
+        return None
+    if find_spec("ray") is None:  # refused before any work is done for it
+        raise ModuleNotFoundError(name="ray")
+    return Workers(arguments.workers)
 
 
 def _tell_losses(report: dict[str, Any]) -> None:

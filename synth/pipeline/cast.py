@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simulators.users.model import ModelUser
 from simulators.users.scripted import ScriptedUser
@@ -20,10 +20,57 @@ from synth.reference import ErrorRates, ReferenceAgent
 from synth.run import Planned
 
 if TYPE_CHECKING:
-    from synth.core.llm.open import OpenModels  # openai takes a second to import
+    from synth.core.llm.journal import Journal
+    from synth.core.llm.ledger import Ledger
+    from synth.core.llm.open import OpenModels, Waiting  # openai takes a second to import
 
 HELD_S = 2.0
 """Nothing is begun while an endpoint wants no request for longer than that."""
+
+
+class Books(Protocol):
+    """What models cost, and what they wait for."""
+
+    @property
+    def journal(self) -> Journal | None:
+        """Return the journal of the run."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return what was spent, and the limits."""
+
+    def waiting(self) -> list[Waiting]:
+        """Return the endpoints that want no request for now."""
+
+
+def costs(books: Books | None) -> dict[str, Any]:
+    """Return what models cost in all sessions, and what this one found in the journal."""
+    if books is None or books.journal is None:
+        return {"cost": None, "journal": None}
+    journal, ledger = books.journal, books.ledger
+    found = {name: getattr(journal, name) for name in ("replayed", "damaged", "differed")}
+    return {"cost": {"by_role": ledger.rows(), "total": ledger.total()}, "journal": found}
+
+
+class Holds:
+    """Tells whether endpoints want no request for a good while.
+
+    Args:
+        waiting: returns those that want none for now.
+    """
+
+    def __init__(self, waiting: Callable[[], Sequence[Waiting]]) -> None:
+        self._waiting, self._holds = waiting, False
+        self.last = -math.inf
+        """When it last was so (monotonic)."""
+
+    def held(self) -> bool:
+        """Say whether it is so now; look often."""
+        least = 0.0 if self._holds else HELD_S  # one that is waited for is waited for to its end
+        self._holds = any(one.until - time.time() > least for one in self._waiting())
+        if self._holds:
+            self.last = time.monotonic()
+        return self._holds
 
 
 class Cast:
@@ -38,7 +85,7 @@ class Cast:
         self.models = models
         self.over = False
         """No model is asked any more."""
-        self._holds, self._held_at = False, -math.inf
+        self._holds = None if models is None else Holds(models.waiting)
         self._put_off: set[str] = set()
         self._rates = ErrorRates.uniform(config.generate.errors.rate)
 
@@ -64,17 +111,11 @@ class Cast:
 
     def held(self) -> bool:
         """Say whether an endpoint wants no request for a good while; look often."""
-        if self.models is None:
-            return False
-        least = 0.0 if self._holds else HELD_S  # one that is waited for is waited for to its end
-        self._holds = any(one.until - time.time() > least for one in self.models.waiting())
-        if self._holds:
-            self._held_at = time.monotonic()
-        return self._holds
+        return self._holds is not None and self._holds.held()
 
     def note(self, episode: str, since: float) -> None:
         """Note that a call of an episode failed, which began at `since` (monotonic)."""
-        if self.held() or self._held_at >= since:
+        if self._holds is not None and (self._holds.held() or self._holds.last >= since):
             self._put_off.add(episode)
 
     def is_put_off(self, episode: str) -> bool:
@@ -93,14 +134,6 @@ class Cast:
         """Give back the memory of an episode that is finished."""
         if self.models is not None and self.models.journal is not None:
             self.models.journal.forget(episode)
-
-    def costs(self) -> dict[str, Any]:
-        """Return what models cost in all sessions, and what this one found in the journal."""
-        if self.models is None or self.models.journal is None:
-            return {"cost": None, "journal": None}
-        journal, ledger = self.models.journal, self.models.ledger
-        found = {name: getattr(journal, name) for name in ("replayed", "damaged", "differed")}
-        return {"cost": {"by_role": ledger.rows(), "total": ledger.total()}, "journal": found}
 
 
 class _Watched:

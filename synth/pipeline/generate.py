@@ -16,17 +16,16 @@ from collections.abc import Callable, Mapping
 
 from synth.core.config import Config
 from synth.core.errors import BudgetSpent
-from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
+from synth.core.protocols import AgentPlayer, World
 from synth.core.seeds import rng
 from synth.core.types import Agent, Fault
-from synth.episode import play_and_judge
-from synth.pipeline.cast import Cast
 from synth.pipeline.compose import Composer
+from synth.pipeline.engine import Engine, LocalEngine, MakeAgent
 from synth.pipeline.progress import BARREN, WINDOW, Failures, Goal, Progress, Stop
 from synth.reference import ErrorRates, ReferenceAgent
 from synth.run import Episode, Failure, Planned, Run
 
-__all__ = ["Generation", "Goal", "MakeAgent", "MakeUser", "Progress", "reference_player"]
+__all__ = ["Generation", "Goal", "Progress", "reference_player"]
 
 AHEAD = 16
 """Places begun beyond the first unfinished one, for each episode in flight: bounds memory."""
@@ -37,9 +36,6 @@ LOOK_S = 0.5
 PUT_OFF = 5
 """Times that an endpoint may put the same episode off; then it is broken."""
 
-MakeAgent = Callable[[Planned, Agent], AgentPlayer]
-MakeUser = Callable[[Planned], UserPlayer]
-
 
 class Generation:
     """One run of the loop.
@@ -48,10 +44,8 @@ class Generation:
         config: what to generate.
         worlds: by name.
         run: the open run folder.
-        players: make the player of the agent's and of the user's role for an episode.
-        concurrency: episodes in flight at once (useful with models only).
+        engine: plays the episodes, and is closed when the loop ends; by default, programs do, here.
         on_progress: called after every candidate and every episode.
-        cast: knows the models among the players; by default, there are none.
     """
 
     def __init__(
@@ -59,17 +53,14 @@ class Generation:
         config: Config,
         worlds: Mapping[str, World],
         run: Run,
+        engine: Engine | None = None,
         *,
-        players: tuple[MakeAgent, MakeUser],
-        concurrency: int = 1,
         on_progress: Callable[[Progress], None] = lambda progress: None,
-        cast: Cast | None = None,
     ) -> None:
-        self.config, self.worlds, self.run = config, worlds, run
+        self.config, self.run = config, run
         self.composer = Composer(config, worlds)
-        self.make_agent, self.make_user = players
-        self.concurrency, self.on_progress = concurrency, on_progress
-        self._cast = cast or Cast(config)
+        self.engine = engine or LocalEngine(config, worlds)
+        self.on_progress = on_progress
         self.progress = Progress()
         self.used = 0
         """Places of the plan that the goal needed."""
@@ -84,13 +75,10 @@ class Generation:
         """Places whose episodes an endpoint put off."""
         self._put_off: Counter[int] = Counter()
         """How often it did."""
-        self._lost: set[str] = set()
-        """Those of them whose replies are in the journal only."""
         self._ended: dict[int, Episode] = {}
         """Finished places from `_head` on."""
         self._passed = 0
         """How many of them passed."""
-        self._idle: dict[str, list[Environment]] = {}
         self._played: set[str] = set()
 
     async def until(self, goal: Goal) -> Progress:
@@ -120,7 +108,7 @@ class Generation:
     async def _play(self, goal: Goal) -> None:
         """Slide the window until the goal is met, or nothing more can be done for it."""
         while not self._over(goal):
-            held = self._cast.held()
+            held = self.engine.held()
             if not held and self._may_begin(goal):
                 await self._begin()
             elif self._flying:
@@ -147,11 +135,11 @@ class Generation:
         Where accepted ones are counted, no more are in flight than are expected to be needed.
         """
         flying = len(self._flying)
-        if self._spent or flying >= self.concurrency:
+        if self._spent or flying >= self.engine.concurrency:
             return False
         if self._again:
             return True
-        if self._start - self._head >= AHEAD * self.concurrency:
+        if self._start - self._head >= AHEAD * self.engine.concurrency:
             return False
         if goal.accept is None:
             return goal.episodes is None or self._start < goal.episodes
@@ -164,9 +152,6 @@ class Generation:
         if self._again:
             index = self._again.pop(0)
             planned = self.run.plan[index]
-            if planned.episode in self._lost:
-                self._cast.recall(self._lost)
-                self._lost.clear()
         else:
             index = self._start
             planned = await self._place(index)
@@ -258,51 +243,23 @@ class Generation:
 
     async def _finish(self, planned: Planned) -> Episode | None:
         """Play an episode, and write what became of it; None if an endpoint put it off."""
-        agent, environment = self.run.agents[planned.agent], self._borrow(planned.world)
-        try:
-            trajectory, verdict = await play_and_judge(
-                self.composer.tools[planned.world],
-                task=planned.task,
-                agent=agent,
-                environment=environment,
-                agent_player=self.make_agent(planned, agent),
-                user_player=self.make_user(planned),
-                limits=self.config.generate.limits,
-                episode=planned.episode,
-                seed=planned.seed,
-            )
-        finally:
-            self._idle[planned.world].append(environment)
-        episode = Episode(trajectory=trajectory, verdict=verdict)
-        infrastructure = trajectory.fault is Fault.INFRASTRUCTURE
-        if infrastructure and self._is_put_off(planned):
+        agent = self.run.agents[planned.agent]
+        patient = self._put_off[planned.index] < PUT_OFF
+        episode = await self.engine.play(planned, agent, patient=patient)
+        if episode is None:
+            self._put_off[planned.index] += 1
             return None
         self._played.add(planned.episode)
-        self._cast.forget(planned.episode)
-        if infrastructure:
+        trajectory = episode.trajectory
+        if trajectory.fault is Fault.INFRASTRUCTURE:
             self.run.add_failure(Failure(episode=planned.episode, error=trajectory.error or ""))
-        else:
+        elif planned.episode not in self.run.episodes:  # a lost worker's are there already
             self.run.add_episode(episode)
         return episode
 
-    def _is_put_off(self, planned: Planned) -> bool:
-        """Say whether an episode broke because an endpoint wants to be left alone for now.
-
-        It goes on from where it was once that time is over.
-        """
-        if not self._cast.is_put_off(planned.episode) or self._put_off[planned.index] >= PUT_OFF:
-            return False
-        self._put_off[planned.index] += 1
-        self._lost.add(planned.episode)
-        return True
-
-    def _borrow(self, world: str) -> Environment:
-        idle = self._idle.setdefault(world, [])
-        return idle.pop() if idle else self.worlds[world].environment()
-
     async def _drain(self) -> None:
         """Let replies that are under way arrive, and nothing more be asked for."""
-        self._cast.end()
+        self.engine.end()
         if not self._flying:
             return
         done, _ = await asyncio.wait(self._flying, timeout=DRAIN_S)
@@ -312,17 +269,14 @@ class Generation:
                 task.result()  # it is on disk; an error is one of all
 
     async def _end(self) -> None:
-        """End what is still played, and give the environments back."""
+        """End what is still played, and give everything back."""
         tasks = list(self._flying)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._flying.clear()
         await self.composer.close()
-        for environments in self._idle.values():
-            for environment in environments:
-                await environment.close()
-        self._idle.clear()
+        await self.engine.close()
 
 
 def reference_player(rates: ErrorRates) -> MakeAgent:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -15,20 +15,21 @@ from synth.core.errors import BadInput, BadRow
 from synth.core.jsonl import write_atomic
 from synth.core.protocols import World
 from synth.core.store import Workspace
-from synth.pipeline.cast import Cast
+from synth.pipeline.cast import Books, Cast, costs
 from synth.pipeline.compose import made_of
+from synth.pipeline.engine import Engine, LocalEngine, Workers
 from synth.pipeline.generate import Generation
 from synth.pipeline.ingest import ingest
 from synth.pipeline.progress import Goal, Progress
+from synth.pipeline.shards import merge_all
 from synth.pipeline.worlds import open_worlds
 from synth.report import report_page, run_report
 from synth.run import Run
 
-if TYPE_CHECKING:
-    from synth.core.llm.open import OpenModels  # openai takes a second to import
-
 TICK_S = 1.0
 """Seconds between two looks at what models cost and wait for."""
+Opened = tuple[Engine, Books | None]
+"""Who plays, and what models cost; None where none plays."""
 
 
 async def generate(
@@ -39,6 +40,7 @@ async def generate(
     *,
     concurrency: int = 1,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    workers: Workers | None = None,
 ) -> dict[str, Any]:
     """Generate until the goal is met, write `report.json`, and enter the run in the registry.
 
@@ -49,6 +51,7 @@ async def generate(
         goal: so many accepted episodes, or so many episodes.
         concurrency: episodes in flight when models play; programs gain nothing from it.
         on_progress: called often.
+        workers: who plays the episodes; this process does if left out. The result is the same.
 
     Returns:
         The report. `gave_up` says why fewer were accepted than wanted; None where they were.
@@ -60,23 +63,21 @@ async def generate(
     try:
         with Run(folder, config, made_of(worlds)) as run:
             _write_tools(folder, worlds)
-            async with _opened(config, run, workspace) as models:
-                cast = Cast(config, models)
-                generation = Generation(
-                    config,
-                    worlds,
-                    run,
-                    players=(cast.agent, cast.user),
-                    concurrency=1 if models is None else concurrency,
-                    on_progress=on_progress,
-                    cast=cast,
-                )
-                async with _watched(models, generation.progress, on_progress):
+            await merge_all(run)
+            if workers is None:
+                opened = _here(config, worlds, run, workspace, concurrency)
+            else:
+                from synth.pipeline.ray_engine import hired  # an extra, and slow to import
+
+                opened = hired(config, run, workspace, workers, goal, concurrency)
+            async with opened as (engine, books):
+                generation = Generation(config, worlds, run, engine, on_progress=on_progress)
+                async with _watched(books, generation.progress, on_progress):
                     await generation.until(goal)
                 report = run_report(run, generation.used, worlds)
                 stop = generation.stop
                 report |= {"gave_up": stop and stop.why, "remedy": stop and stop.remedy}
-                report |= cast.costs()
+                report |= costs(books)
                 run.write_report(report, report_page(report))
         ingest(Workspace(workspace), run, worlds)
     finally:
@@ -113,10 +114,12 @@ def _write_tools(folder: Path, worlds: Mapping[str, World]) -> None:
 
 
 @asynccontextmanager
-async def _opened(config: Config, run: Run, workspace: Path) -> AsyncIterator[OpenModels | None]:
-    """Open the models of a run and its journal; None where no model plays."""
+async def _here(
+    config: Config, worlds: Mapping[str, World], run: Run, workspace: Path, concurrency: int
+) -> AsyncIterator[Opened]:
+    """Open the models of a run and its journal, where models play, to play in this process."""
     if not config.models.roles():
-        yield None
+        yield LocalEngine(config, worlds), None
         return
     from synth.core.llm.journal import Journal
     from synth.core.llm.open import OpenModels  # openai takes a second to import
@@ -130,7 +133,8 @@ async def _opened(config: Config, run: Run, workspace: Path) -> AsyncIterator[Op
             folders=[workspace / "cache" / "models"],
         )
         try:
-            yield models
+            cast = Cast(config, models)
+            yield LocalEngine(config, worlds, cast=cast, concurrency=concurrency), models
         finally:
             await models.close()
     finally:
@@ -139,13 +143,13 @@ async def _opened(config: Config, run: Run, workspace: Path) -> AsyncIterator[Op
 
 @asynccontextmanager
 async def _watched(
-    models: OpenModels | None, progress: Progress, on_progress: Callable[[Progress], None]
+    books: Books | None, progress: Progress, on_progress: Callable[[Progress], None]
 ) -> AsyncIterator[None]:
     """Tell every second what models cost so far and wait for, also while nothing ends."""
 
     async def look() -> None:
-        while models is not None:
-            progress.spent, progress.waiting = models.ledger.total(), models.waiting()
+        while books is not None:
+            progress.spent, progress.waiting = books.ledger.total(), books.waiting()
             on_progress(progress)
             await asyncio.sleep(TICK_S)
 

@@ -13,6 +13,7 @@ from synth.core.errors import BadInput, ModelFailed
 from synth.core.protocols import Turn
 from synth.core.seeds import rng
 from synth.core.types import Message
+from synth.pipeline.engine import LocalEngine
 from synth.pipeline.generate import Generation, reference_player
 from synth.pipeline.job import generate
 from synth.pipeline.progress import BARREN, WINDOW, Failures, Goal
@@ -46,13 +47,10 @@ class Useless:
 
 def play(folder, make_agent, goal):
     with Run(folder, CONFIG) as run:
-        generation = Generation(
-            CONFIG,
-            open_applications(["clinic"]),
-            run,
-            players=(make_agent, lambda p: ScriptedUser(p.task.request, rng(p.seed, "user"))),
-            concurrency=4,
-        )
+        worlds = open_applications(["clinic"])
+        players = (make_agent, lambda p: ScriptedUser(p.task.request, rng(p.seed, "user")))
+        engine = LocalEngine(CONFIG, worlds, players=players, concurrency=4)
+        generation = Generation(CONFIG, worlds, run, engine)
         progress = asyncio.run(generation.until(goal))
         return generation, progress
 
