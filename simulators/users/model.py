@@ -31,9 +31,13 @@ _LEAK = re.compile(
 )
 _AGENT_LIKE = re.compile(
     r"\b(how (can|may) I (help|assist)|I('d| would) be happy to (help|assist) you|"
-    r"is there anything else I can (do|help))\b",
+    r"is there anything else I can (do|help)|let me (check|look)\b[^.?!]{0,40}\bfor you|"
+    r"I('ve| have|'ll| will) (just |now )?(book|cancel|chang|check|creat|mov|process|refund|"
+    r"schedul|updat)\w*[^.?!,]{0,40}\b(for you|your))\b|"
+    r"(^|[.?!] )(agent|assistant|clerk|representative|support) ?:",
     re.I,
 )
+"""The other side's words, also at the end: models write the whole conversation."""
 _IDENTIFIER = re.compile(
     r"[\w.+-]+@[\w-]+\.[\w.-]*\w|(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{3,}|\d{4,}"
 )

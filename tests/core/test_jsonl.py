@@ -78,6 +78,38 @@ def test_every_acknowledged_row_survives_kill_9(tmp_path):
     assert rows == list(range(len(rows)))
 
 
+def test_a_file_is_the_old_or_the_new_one_after_50_kills_while_it_is_written(tmp_path):
+    path = tmp_path / "report.json"
+    script = """
+import os, pathlib, random, signal, sys, time
+from synth.core.jsonl import write_atomic
+path, dice = pathlib.Path(sys.argv[1]), random.Random(1)
+bodies = [bytes([65 + n]) * (1 << 18) for n in range(3)]
+write_atomic(path, bodies[0])
+for _ in range(50):
+    child = os.fork()
+    if not child:
+        while True:
+            for body in bodies:
+                write_atomic(path, body)
+    time.sleep(dice.uniform(0.001, 0.02))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert path.read_bytes() in bodies
+left = [file for file in path.parent.iterdir() if file != path]
+print(len(left), all(file.name.startswith(".") for file in left))
+write_atomic(path, bodies[1])
+assert path.read_bytes() == bodies[1]
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    unfinished, hidden = done.stdout.split()
+    assert int(unfinished) >= 5, "hardly any kill met a write"
+    assert hidden == "True"
+
+
 def test_an_atomic_write_keeps_the_old_file_when_the_new_one_fails(tmp_path):
     path = tmp_path / "card.md"
     jsonl.write_atomic(path, b"old")

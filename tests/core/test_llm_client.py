@@ -118,6 +118,32 @@ def test_a_malformed_200_is_retried_and_never_taken_for_a_reply(server):
     assert len(server.seen) == 3
 
 
+def cut_stream():
+    """A stream that ends after "abc" and does not say that it is over."""
+    chunk = {"id": "c", "choices": [{"index": 0, "delta": {"content": "abc"}}]}
+    return f"data: {json.dumps(chunk)}\n\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "asked", "content"), [("required", 2, "hello"), ("optional", 1, "abc")]
+)
+def test_a_stream_that_just_ends_is_cut_off_unless_the_endpoint_is_trusted(
+    server, finish_reason, asked, content
+):
+    server.script = [(200, cut_stream()), (200, GOOD)]
+    reply = ask(server, stream=True, finish_reason=finish_reason)
+    assert (reply.message.content, len(server.seen)) == (content, asked)
+
+
+def test_what_an_endpoint_says_instead_of_a_reply_is_told(server, monkeypatch):
+    monkeypatch.setattr("synth.core.llm.patience.FIRST_WAIT_S", 0.001)
+    server.script = [(200, {"choices": None, "detail": "the upstream provider is down"})]
+    with pytest.raises(ModelFailed, match=r"no choices:.*the upstream provider is down") as caught:
+        ask(server)
+    assert caught.value.outcome == "malformed"
+    assert len(server.seen) == TRIES
+
+
 def test_the_deadline_bounds_the_whole_call(server):
     server.script = [(503, {"error": {"message": "busy"}})]
     says = r"answered 503: busy: no request before .* later than this call may take"

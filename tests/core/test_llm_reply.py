@@ -54,6 +54,7 @@ def calls(*raw):
         (body(choices=None), "no choices", "malformed"),
         (body(choices=[]), "no choices", "malformed"),
         (body(choices=["x"]), "no choices", "malformed"),
+        (b'{"choices": null, "detail": "warming\\nup"}', "warming\\nup", "malformed"),
         (body(error={"message": "over\nloaded"}), "a 200 with an error: over loaded", "malformed"),
         (body(choices=[{"finish_reason": "stop", "message": None}]), "no message", "malformed"),
         (body({"content": ["x"]}), "content is not text", "malformed"),

@@ -347,6 +347,29 @@ def test_a_damaged_registry_is_kept_aside_and_the_next_command_works(workspace, 
     assert categories(workspace) == []
 
 
+@pytest.mark.parametrize("cut", [1, 50, 1000])
+def test_a_log_that_was_cut_off_loses_the_last_blocks_and_nothing_else(workspace, cut, python):
+    with workspace.write() as con:
+        add(con, "a")
+    process = python(
+        "import duckdb, os\ncon = duckdb.connect(str(workspace.database))\n"
+        "for n in range(40):\n"
+        "    con.execute('INSERT INTO categories VALUES (?, NULL)', [f'b{n:02}' + 'x' * 60])\n"
+        "os.kill(os.getpid(), 9)",
+        workspace.path,
+    )
+    process.wait()
+    log = workspace.database.with_name("registry.duckdb.wal")
+    log.write_bytes(log.read_bytes()[:-cut])
+    kept = [name[:3] for name in categories(workspace)]
+    assert kept == ["a", *(f"b{n:02}" for n in range(len(kept) - 1))]
+    assert 40 - cut // 60 - 2 <= len(kept) - 1 < 40
+    with workspace.write() as con:  # and it goes on
+        add(con, "z")
+    assert [name[:3] for name in categories(workspace)] == [*kept, "z"]
+    assert not list(workspace.path.glob("*.damaged*"))
+
+
 def test_a_query_that_only_talks_of_damage_moves_nothing(workspace):
     with workspace.read() as con, pytest.raises(duckdb.Error):
         con.execute("SELECT error('Corrupt database file: computed checksum')").fetchall()

@@ -90,10 +90,13 @@ class Place:
     def start(self, *options, limit=None):
         model = (f"base_url={self.mock.url}", "model=mock", "key_env=NO_KEY", "timeout_s=20")
         settings = (*SETTINGS, *(f"models.agent.{setting}" for setting in model))
-        argv = ["--workspace", str(self.folder), "generate", "--run", "r"]
-        argv += [f"--set={setting}" for setting in settings] + list(options)
+        chosen = [f"--set={setting}" for setting in settings]
+        return self.command("generate", "--run", "r", *chosen, *options, limit=limit)
+
+    def command(self, *words, limit=None):
         self.folder.mkdir(exist_ok=True)
         self.said.write_bytes(b"")
+        argv = ["--workspace", str(self.folder), *words]
         start = {"argv": argv, "said": str(self.said), "limit": limit}
         return Session(self.forks, self.forks.ask({"start": start}), self.said)
 

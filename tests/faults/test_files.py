@@ -193,7 +193,7 @@ def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(place, served
     assert made.dataset() == whole.dataset()
 
 
-def test_a_second_process_is_refused_and_names_the_first(place, served):
+def test_a_second_process_is_refused_and_names_the_first_and_the_registry_stays_open(place, served):
     made = place("busy", mock=served)
     first = made.start("--episodes", "100000", "--concurrency", "1")
     deadline = time.monotonic() + 60
@@ -203,6 +203,9 @@ def test_a_second_process_is_refused_and_names_the_first(place, served):
     second = made.start(*OPTIONS)
     assert second.wait() == 1
     assert f"another process (pid {first.pid}) works on this run" in second.text()
+    browsing = made.command("registry", "sql", "SELECT count(*) AS n FROM tools")
+    assert browsing.wait() == 0, browsing.text()  # a run does not hold the registry
+    assert not first.ended()
     first.signal(signal.SIGINT)
     assert first.wait() == 130
 

@@ -17,6 +17,7 @@ from synth.dataset import COLUMNS
 from synth.pipeline.export import export
 from synth.pipeline.job import generate
 from synth.pipeline.progress import Goal
+from synth.run import read_plan
 
 EPISODES = 400
 SETTINGS = ["generate.applications=['clinic']", "generate.agents=4", "generate.states=12"]
@@ -68,7 +69,9 @@ def test_every_episode_ends_in_a_named_state(storm):
     broken = {row["episode"]: row["error"] for row in storm.failures}
     assert len(planned) == EPISODES
     assert Counter(planned) == Counter([*ended, *broken])
+    tasks = {planned.episode: planned.task.key for planned in read_plan(storm.run)}
     for row in ended.values():
+        assert row["trajectory"]["task"] == tasks[row["trajectory"]["episode"]]
         assert row["trajectory"]["stop"] in set(StopReason)
         assert row["trajectory"]["fault"] in {None, *Fault} - {"infrastructure"}
         assert row["verdict"]["reason"]
@@ -88,6 +91,9 @@ def test_nothing_that_a_fault_did_is_exported(storm):
     for row in rows:
         assert list(row) == list(COLUMNS)
         names = {tool["function"]["name"] for tool in json.loads(row["tools"])}
+        ids = [call["id"] for m in row["messages"] for call in m.get("tool_calls", ())]
+        assert all(ids)
+        assert len(set(ids)) == len(ids)
         waiting = []
         for message in row["messages"]:
             if message["role"] == "tool":

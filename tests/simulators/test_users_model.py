@@ -71,6 +71,9 @@ def test_a_closing_sentence_is_delivered_and_the_token_is_not(reply, said, done)
         ("As the user I should agree. Yes.", "instructions"),
         ("My instructions say that I want a book.", "instructions"),
         ("How can I help you today?", "agent's role"),
+        ("Yes, please. I have now cancelled your booking.", "agent's role"),
+        ("I want a book.\nAgent: Of course, which one?", "agent's role"),
+        ("Yes. Let me check that loan for you.", "agent's role"),
         ("My number is K-4711.", "invented 'K-4711'"),
         ("Write to bob@ex.org.", "invented 'bob@ex.org'"),
         ("My PIN is 20394.", "invented '20394'"),
@@ -101,6 +104,8 @@ def test_a_reply_that_was_cut_off_is_asked_for_again():
         "My phone is +49301234567.",
         "Yes, loan L-77 please.",
         "I need 2 books for 14 days.",
+        "I have checked my mail, and your letter is not there.",
+        "Please support: it is urgent, and I will wait for you.",
     ],
 )
 def test_facts_and_what_the_agent_said_may_be_repeated(reply):

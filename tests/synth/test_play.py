@@ -3,11 +3,13 @@
 import asyncio
 import json
 
+import orjson
 import pytest
 
 from simulators.users.scripted import ScriptedUser
 from synth.core.canonical import content_key
 from synth.core.errors import ModelFailed, ServerFailed, ToolloomError
+from synth.core.llm.reply import parse_reply
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Reply, Sampler, Turn
 from synth.core.seeds import rng
@@ -88,6 +90,31 @@ def test_arguments_that_do_not_parse_are_an_error_the_agent_can_recover_from(run
     assert errors == ["invalid_arguments", "invalid_arguments", None]
     assert json.loads(trajectory.messages[3].content)["error"] == "invalid_arguments"
     assert shelf.made == 1
+    assert trajectory.fault is None
+
+
+def test_a_call_without_any_arguments_is_told_what_it_lacks(library):
+    """Arguments that are no text at all become {} on the way; the tool says what it wants."""
+    raw = {"id": "c", "function": {"name": "find_member", "arguments": ""}}
+    message = {"content": None, "tool_calls": [raw]}
+    body = {"choices": [{"finish_reason": "tool_calls", "message": message}]}
+    read = parse_reply(orjson.dumps(body), "here", tools=[library.tools["find_member"].openai()])
+    llm = ScriptedLLM([read, "I need your e-mail address.", "Goodbye."])
+    trajectory = asyncio.run(
+        play(
+            task=library.task(),
+            agent=library.agent(),
+            environment=library.Shelf(),
+            agent_player=ModelAgent(llm),
+            user_player=library.Says("user", "Hello.", "bye."),
+            limits=Limits(),
+            episode="e",
+            seed=1,
+        )
+    )
+    assert trajectory.steps[0].call.arguments == "{}"
+    assert trajectory.steps[0].result.error.code == "invalid_arguments"
+    assert "invalid_arguments" in llm.requests[1].messages[-1]["content"]
     assert trajectory.fault is None
 
 

@@ -104,6 +104,20 @@ def test_a_torn_last_line_is_made_again(tmp_path, reference, name):
     assert same(tmp_path, reference)
 
 
+def test_a_torn_last_episode_is_the_only_one_that_is_played_again(tmp_path):
+    make(tmp_path, Goal(episodes=60))
+    path = tmp_path / "runs" / "r" / "episodes-0.jsonl"
+    whole = path.read_bytes()
+    kept = whole[: whole[:-1].rfind(b"\n") + 1]
+    for cut in (1, 40, len(whole) - len(kept) - 1):
+        path.write_bytes(whole[:-cut])
+        (tmp_path / "runs" / "r" / "report.json").unlink()
+        make(tmp_path, Goal(episodes=60))
+        assert path.read_bytes() == whole  # all others stayed, and one was added
+        make(tmp_path, Goal(episodes=60))
+        assert path.read_bytes() == whole
+
+
 def test_a_finished_run_is_extended_without_playing_anything_twice(tmp_path, reference):
     make(tmp_path, Goal(accept=20))
     before = [e.trajectory.episode for e in read_episodes(tmp_path / "runs" / "r")]

@@ -108,7 +108,7 @@ class _Reading:
             raise self.bad(f"a 200 with an error: {said_by(data['error'])}")
         choices = data.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-            raise self.bad("the reply has no choices")
+            raise self.bad(f"the reply has no choices: {_excerpt(data)}")
         choice = choices[0]
         finish = self.finish(choice.get("finish_reason"), must_finish)
         raw = choice.get("message")
@@ -220,6 +220,11 @@ class _Reading:
         if paired.count("\ufffd") > text.count("\ufffd"):
             self.repairs.append("lone_surrogate")
         return paired
+
+
+def _excerpt(data: Any) -> str:
+    """Return the beginning of what came instead of a reply: it may say what is wrong."""
+    return said_by(json.dumps(data, ensure_ascii=False))
 
 
 def _schema(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
