@@ -85,8 +85,9 @@ def test_a_plan_is_paid_to_the_last_oere_and_then_its_bills_are(energy, engine):
 def test_a_fixed_price_starts_a_term_and_a_manual_meter_gets_no_night_tariff(energy):
     contract = one(
         energy,
-        "SELECT c.id FROM contracts c JOIN meters m ON m.id = c.meter_id WHERE m.reading = 'manual' "
-        "AND m.commodity = 'electricity' AND c.status = 'active' AND c.tariff_id <> 'T03'",
+        "SELECT c.id FROM contracts c JOIN meters m ON m.id = c.meter_id "
+        "WHERE m.reading = 'manual' AND m.commodity = 'electricity' "
+        "AND c.status = 'active' AND c.tariff_id <> 'T03'",
     )["id"]
     changed = done(energy, "change_tariff", contract_id=contract, tariff_id="T03")
     assert (changed["unit_price"], changed["fixed_until"]) == (139, "2027-11-17")
