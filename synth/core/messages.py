@@ -6,6 +6,7 @@ Free-form JSON (arguments, results) is kept as the exact text that was said.
 from __future__ import annotations
 
 import json
+import math
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -32,6 +33,27 @@ class Frozen(BaseModel):
         return content_key(self.model_dump(mode="json"))
 
 
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return value
+
+
+_STRICT = json.JSONDecoder(
+    parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_distinct
+)
+
+
 class ToolCall(Frozen):
     """One call an agent asked for. `arguments` is the exact text the agent wrote."""
 
@@ -41,9 +63,15 @@ class ToolCall(Frozen):
 
     @cached_property
     def value(self) -> dict[str, Any] | None:
-        """The arguments as an object, or None if the text is not a JSON object."""
+        """The arguments as an object, or None if the text is not a JSON object.
+
+        What other readers of the text would refuse or read in another way is none: NaN, numbers
+        beyond all bounds, a key that occurs twice, half of a surrogate pair.
+        """
         try:
-            value = json.loads(self.arguments)
+            value = _STRICT.decode(self.arguments)
+            if "\\u" in self.arguments or not self.arguments.isascii():
+                json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             return None
         return value if isinstance(value, dict) else None

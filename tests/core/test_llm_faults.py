@@ -5,6 +5,7 @@ at: how it ended, how often it was asked, what was repaired, and that the books 
 """
 
 import asyncio
+import json
 
 import pytest
 
@@ -13,6 +14,8 @@ from synth.core.errors import ModelFailed
 from synth.core.llm.client import OpenAIModel
 from synth.core.llm.endpoint import Endpoint
 from synth.core.llm.ledger import Ledger
+from synth.core.llm.mock.fault_reply import INVISIBLE
+from synth.core.llm.mock.fault_stream import WIDE
 from synth.core.llm.mock.plan import Pace
 from synth.core.llm.mock.server import MockLLM
 from synth.core.llm.mock.table import FAULTS
@@ -146,6 +149,44 @@ def test_what_the_model_did_is_an_outcome(met, case):
     assert one.error is None
     assert len(one.entries) == 1
     assert one.reply.message.tool_calls
+
+
+def changed(text, name):
+    """Return what a model's arguments are under a fault, given what they are without."""
+    value = json.loads(text)["book"]
+    return {
+        "arguments_cut": text[:-1],
+        "arguments_comma": text[:-1] + ",}",
+        "arguments_nan": '{"book": NaN}',
+        "arguments_inner_text": json.dumps({"book": json.dumps(value)}),
+        "arguments_twice": f'{{"book":{json.dumps(value)},{text[1:]}',
+        "arguments_1mb": f'{{"note":"{"x" * (1 << 20)}",{text[1:]}',
+        "invisible": f'{{"note":{json.dumps(INVISIBLE)},{text[1:]}',
+    }.get(name, text)
+
+
+@each(FINE)
+def test_what_was_said_comes_as_it_was_said(met, case):
+    """Not one character is added, lost or guessed; wrong arguments are left to the tool."""
+    name, stream = case
+    sound = met["content_null", stream].reply.message.tool_calls[0]
+    reply = met[case].reply
+    times = {"many_calls": 60, "sse_index_reuse": 2}.get(name, 1)
+    tool = "no_such_tool" if name == "unknown_tool" else sound.name
+    said = [(call.name, call.arguments) for call in reply.message.tool_calls]
+    assert said == [(tool, changed(sound.arguments, name))] * times
+    assert len({call.id for call in reply.message.tool_calls}) == times
+    readable = name not in {"arguments_cut", "arguments_comma", "arguments_nan", "arguments_twice"}
+    assert (reply.message.tool_calls[0].value is not None) is readable
+    assert reply.repairs == ()
+    assert reply.finish == ("eos!" if name == "finish_unknown" else "tool_calls")
+    if name == "sse_split_character":
+        assert reply.message.content == WIDE
+    if name == "invisible":
+        assert INVISIBLE in reply.message.content
+    if name.endswith("_reasoning"):
+        assert reply.message.reasoning
+    assert (reply.usage.prompt_tokens is None) is (name == "usage_missing")
 
 
 @each(REPAIRED)

@@ -79,15 +79,33 @@ def test_the_state_is_noted_after_writes_only(run):
     assert trajectory.steps[1].state == content_key(trajectory.diff)
 
 
+NO_OBJECTS = (
+    '{"email": ',
+    '{"email": "ann@example.org",}',
+    '{"email": NaN}',
+    '{"email": [-Infinity]}',
+    '{"email": 1e999}',
+    '{"email": "ann@example.org", "email": "ann@example.org"}',
+    '{"email": {"a": 1, "a": 1}}',
+    '{"email": "\\ud83c"}',
+    '{"email": "\ud83c"}',
+    '{"email": ' + "9" * 5000 + "}",
+    "[" * 100_000,
+    "[1]",
+    '"text"',
+    "",
+)
+
+
 def test_arguments_that_do_not_parse_are_an_error_the_agent_can_recover_from(run, library):
     shelf = library.Shelf()
     trajectory = run(
-        [[("find_member", '{"email": ')], [("find_member", "[1]")], [FIND], "Found you."],
+        [*([("find_member", text)] for text in NO_OBJECTS), [FIND], "Found you."],
         ["Hello.", "bye."],
         environment=shelf,
     )
     errors = [step.result.error and step.result.error.code for step in trajectory.steps]
-    assert errors == ["invalid_arguments", "invalid_arguments", None]
+    assert errors == ["invalid_arguments"] * len(NO_OBJECTS) + [None]
     assert json.loads(trajectory.messages[3].content)["error"] == "invalid_arguments"
     assert shelf.made == 1
     assert trajectory.fault is None
