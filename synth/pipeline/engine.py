@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from simulators.faulty import Faulty
 from synth.core.config import Config
 from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
 from synth.core.types import Agent, Fault, ToolSpec
@@ -85,6 +86,7 @@ class LocalEngine:
     ) -> None:
         self.concurrency = concurrency
         self._limits, self._worlds = config.generate.limits, worlds
+        self._outcomes = config.generate.outcomes
         self._cast = cast or Cast(config)
         self._make_agent, self._make_user = players or (self._cast.agent, self._cast.user)
         self._tools: dict[str, dict[str, ToolSpec]] = {
@@ -105,7 +107,7 @@ class LocalEngine:
                 self._tools[planned.world],
                 task=planned.task,
                 agent=agent,
-                environment=environment,
+                environment=self._staged(planned, environment),
                 agent_player=self._make_agent(planned, agent),
                 user_player=self._make_user(planned),
                 limits=self._limits,
@@ -121,6 +123,15 @@ class LocalEngine:
                 return None
         self._cast.forget(planned.episode)
         return Episode(trajectory=trajectory, verdict=verdict)
+
+    def _staged(self, planned: Planned, environment: Environment) -> Environment:
+        """Return an environment as this episode meets it: with faults, if any are configured."""
+        if not self._outcomes:
+            return environment
+        needed = {call.tool for call in planned.task.blueprint.solution}
+        handoff = self._worlds[planned.world].handoff
+        needed |= set() if handoff is None else {handoff}
+        return Faulty(environment, self._outcomes, seed=planned.seed, needed=needed)
 
     def _borrow(self, world: str) -> Environment:
         idle = self._idle.setdefault(world, [])
