@@ -86,7 +86,7 @@ def test_an_inspection_takes_a_time_of_the_assessor_until_its_claim_is_withdrawn
         desk,
         "SELECT c.id, a.id AS assessor FROM claims c JOIN policies p ON p.id = c.policy_id "
         "JOIN products r ON r.id = p.product_id JOIN assessors a ON a.specialty = r.line "
-        "WHERE c.status = 'submitted'",
+        "WHERE c.status = 'submitted' AND c.filed < today()",
     )
     day = "2026-05-04"
     wanted = {"assessor_id": claim["assessor"], "day": day}
