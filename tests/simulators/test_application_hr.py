@@ -110,7 +110,8 @@ def test_a_course_keeps_its_seats_and_nobody_takes_it_twice():
         return next(row["free_seats"] for row in listed if row["id"] == session["id"])
 
     seats, seat = free(), {"employee_id": session["who"], "session_id": session["id"]}
-    enrolment = done(hr, "enrol_in_course", **seat)["id"]
+    assert refused(hr, "book_course_travel", **seat, means="train", nights=1) == "not_enrolled"
+    done(hr, "enrol_in_course", **seat)
     assert free() == seats - 1
     assert refused(hr, "enrol_in_course", **seat) == "already_taken"
     assert (
@@ -124,7 +125,9 @@ def test_a_course_keeps_its_seats_and_nobody_takes_it_twice():
         )
         == "course_at_that_time"
     )
-    done(hr, "book_course_travel", enrolment_id=enrolment, means="train", nights=1)
+    done(hr, "book_course_travel", **seat, means="train", nights=1)
+    taken = done(hr, "list_enrolments", employee_id=session["who"], status="enrolled")["result"]
+    enrolment = next(row["id"] for row in taken if row["session_id"] == session["id"])
     done(hr, "cancel_enrolment", enrolment_id=enrolment)
     assert free() == seats
     assert hr.query("SELECT 1 FROM trips WHERE enrolment_id = :id", {"id": enrolment}) == []
