@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
 from importlib.util import find_spec
 from typing import Any
@@ -89,7 +91,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     workers = _workers(arguments)
     if not (folder / "report.json").exists():  # a run that is complete needs nobody
         asyncio.run(check_endpoints(config))
-    with bar("generate") as shown:
+    with bar("generate") as shown, _quiet(workers):
         tale = _Tale(goal)
 
         def on_progress(progress: Progress) -> None:
@@ -134,6 +136,17 @@ def _workers(arguments: argparse.Namespace) -> Workers | None:
     if find_spec("ray") is None:  # refused before any work is done for it
         raise ModuleNotFoundError(name="ray")
     return Workers(arguments.workers)
+
+
+@contextmanager
+def _quiet(workers: Workers | None) -> Iterator[None]:
+    """Keep what Ray prints of workers that died out of the standard output, which is ours."""
+    if workers is None:
+        yield
+        return
+    say("starting workers of a Ray cluster")
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def _tell_losses(report: dict[str, Any]) -> None:

@@ -24,6 +24,8 @@ from ray.exceptions import RayError, RayTaskError
 
 __all__ = ["Cluster", "RayError", "RayTaskError", "ray"]
 
+_SHORT = 20
+"""Characters of a folder in which a socket of Ray's still has a name that is not too long."""
 STORE_BYTES = 80 << 20
 """Of a cluster of our own, the memory for large objects; there are none."""
 
@@ -63,7 +65,8 @@ class Cluster:
 
     def _alone(self, cpus: int | None) -> dict[str, Any]:
         """Return the settings of a cluster that nobody else finds or may use."""
-        self._folder = Path(tempfile.mkdtemp(prefix="toolloom-ray-"))
+        room = len(tempfile.gettempdir()) <= _SHORT
+        self._folder = Path(tempfile.mkdtemp(prefix="toolloom-ray-", dir=None if room else "/tmp"))
         return {
             "address": "local",
             "num_cpus": cpus or len(os.sched_getaffinity(0)),
