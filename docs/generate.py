@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.util
 import io
 import sys
 import tempfile
@@ -28,6 +29,19 @@ from synth.run import Episode, Planned, read_agents, read_episodes, read_plan
 from synth.transcript import markdown, transcript
 
 HERE = Path(__file__).parent
+TESTS = HERE.parent / "tests"
+HAZARD_KINDS = {
+    "a": "Clients of models",
+    "d": "Simulated users",
+    "f": "Faults of endpoints",
+    "k": "Crash and resume",
+    "l": "Cost and progress",
+    "r": "Whole runs",
+}
+HAZARDS_HEAD = """\
+What users of comparable systems reported, and the tests that hold what happens here. Tests carry
+the ids as marks (`pytest.mark.claim`), and fail where this list and the marks differ
+(`tests/paper/hazards.py`). All faults of endpoints can be had from `toolloom mock-llm`."""
 MADE = "<!-- made by `make docs`; do not edit -->\n"
 STYLES = {
     "user": ("user", "bold cyan"),
@@ -64,6 +78,7 @@ def pages() -> dict[str, str]:
         "gallery.md": _gallery(episodes),
         "commands.md": _commands(),
         "data.md": _data(tables),
+        "hazards.md": _hazards(),
     }
 
 
@@ -156,6 +171,26 @@ def _data(tables: list[tuple[str, str, str]]) -> str:
         "",
     ]
     return "\n".join(parts)
+
+
+def _hazards() -> str:
+    """What was seen to go wrong elsewhere, and the tests that hold what happens here."""
+    spec = importlib.util.spec_from_file_location("hazards", TESTS / "paper" / "hazards.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    parts = [MADE, "# Hazards", "", HAZARDS_HEAD]
+    kind = ""
+    for name, hazard in module.HAZARDS.items():
+        if name[0] != kind:
+            kind = name[0]
+            parts += ["", f"## {HAZARD_KINDS[kind]}"]
+        source = f" ({hazard.source})" if hazard.source else ""
+        held = ", ".join(f"`{test}`" for test in hazard.tests)
+        held = f"Held by {held}." if held else f"No test: {hazard.gap}."
+        parts.append(f"- **{name}**{source}: {hazard.wrong}. *Here:* {hazard.here}. {held}")
+    return "\n".join(parts) + "\n"
 
 
 def main() -> int:

@@ -138,6 +138,7 @@ def test_json_is_one_object_on_stdout_and_progress_stays_on_stderr(tmp_path):
     assert all(tool["calls"]["ok"] > 0 for tool in linted["tools"].values())
 
 
+@pytest.mark.claim("a12")
 @pytest.mark.claim("a15")
 def test_an_export_for_mistral_has_its_identifiers_and_nothing_else_that_is_new(tmp_path):
     settings = ("--set", "generate.applications=['clinic']", "--set", "generate.agents=3")

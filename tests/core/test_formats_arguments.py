@@ -38,6 +38,7 @@ def fit(arguments, schema=JOBS):
     return call.arguments, notes
 
 
+@pytest.mark.claim("a10")
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -56,6 +57,7 @@ def test_a_value_encoded_twice_is_decoded_once(given, meant):
     assert (json.loads(text), notes) == (meant, ("double_encoded",))
 
 
+@pytest.mark.claim("a10")
 @pytest.mark.parametrize(
     "given",
     [

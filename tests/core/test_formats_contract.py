@@ -255,6 +255,7 @@ def test_names_of_real_tools_survive(name, tool):
     assert [call.name for call in read.calls] == [tool]
 
 
+@pytest.mark.claim("a05")
 @every_format
 def test_nested_braces_keep_the_outermost_call(name):
     arguments = '{"who": {"addr": {"zip": "9}"}}}'
@@ -263,6 +264,7 @@ def test_nested_braces_keep_the_outermost_call(name):
     assert not read.repairs
 
 
+@pytest.mark.claim("a07")
 @every_format
 @pytest.mark.parametrize("between", ["", "\n", " and then "])
 def test_two_calls_are_two_calls_whatever_is_between_and_after(name, between):

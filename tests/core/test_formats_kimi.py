@@ -113,6 +113,7 @@ def test_a_name_that_would_break_the_markup_is_refused():
         body({"role": "assistant", "content": "", "tool_calls": [call("a<b", {}, "x")]})
 
 
+@pytest.mark.claim("a12")
 def test_random_identifiers_are_rewritten_alike_in_calls_and_results():
     messages = [
         {"role": "assistant", "content": "", "tool_calls": [call("f", {}, "chatcmpl-8f3a")]},

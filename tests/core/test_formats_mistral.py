@@ -138,6 +138,7 @@ def test_a_system_prompt_without_a_user_is_shown_before_the_assistant_speaks():
     assert text.endswith("[/AVAILABLE_TOOLS][INST]Be kind.[/INST]")
 
 
+@pytest.mark.claim("a15")
 @pytest.mark.parametrize("tool_format", [V3, V11])
 def test_random_identifiers_become_nine_characters_in_calls_and_results_alike(tool_format):
     given_ids = ["chatcmpl-tool-8f3a", "functions.f:0", "call_12", "abcDEF123", "call00012", ""]
@@ -167,6 +168,7 @@ def test_nine_characters_stand_for_one_identifier_and_back(identifiers):
 IDS = st.text(max_size=12) | st.from_regex(r"call_\d{1,6}|[A-Za-z0-9]{9}", fullmatch=True)
 
 
+@pytest.mark.claim("a15")
 @settings(deadline=None)
 @given(st.lists(st.lists(IDS, max_size=3, unique=True), max_size=5))
 def test_a_row_for_mistral_has_other_identifiers_and_nothing_else(turns):

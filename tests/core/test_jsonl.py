@@ -18,6 +18,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.claim("k01")
 @given(rows=st.lists(values), torn=st.binary(max_size=40))
 def test_rows_written_before_a_torn_line_are_all_read_and_the_tear_is_cut_off(
     tmp_path_factory, rows, torn
@@ -78,6 +79,7 @@ def test_every_acknowledged_row_survives_kill_9(tmp_path):
     assert rows == list(range(len(rows)))
 
 
+@pytest.mark.claim("k13")
 def test_a_file_is_the_old_or_the_new_one_after_50_kills_while_it_is_written(tmp_path):
     path = tmp_path / "report.json"
     script = """
@@ -110,6 +112,7 @@ assert path.read_bytes() == bodies[1]
     assert hidden == "True"
 
 
+@pytest.mark.claim("k13")
 def test_an_atomic_write_keeps_the_old_file_when_the_new_one_fails(tmp_path):
     path = tmp_path / "card.md"
     jsonl.write_atomic(path, b"old")

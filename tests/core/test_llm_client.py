@@ -124,6 +124,7 @@ def cut_stream():
     return f"data: {json.dumps(chunk)}\n\n".encode()
 
 
+@pytest.mark.claim("a17")
 @pytest.mark.parametrize(
     ("finish_reason", "asked", "content"), [("required", 2, "hello"), ("optional", 1, "abc")]
 )
@@ -135,6 +136,7 @@ def test_a_stream_that_just_ends_is_cut_off_unless_the_endpoint_is_trusted(
     assert (reply.message.content, len(server.seen)) == (content, asked)
 
 
+@pytest.mark.claim("a16")
 def test_what_an_endpoint_says_instead_of_a_reply_is_told(server, monkeypatch):
     monkeypatch.setattr("synth.core.llm.patience.FIRST_WAIT_S", 0.001)
     server.script = [(200, {"choices": None, "detail": "the upstream provider is down"})]
@@ -144,6 +146,7 @@ def test_what_an_endpoint_says_instead_of_a_reply_is_told(server, monkeypatch):
     assert len(server.seen) == TRIES
 
 
+@pytest.mark.claim("f-transport")
 def test_the_deadline_bounds_the_whole_call(server):
     server.script = [(503, {"error": {"message": "busy"}})]
     says = r"answered 503: busy: no request before .* later than this call may take"
@@ -222,6 +225,7 @@ def test_what_fails_for_ever_ends_after_a_bounded_number_of_tries(server, monkey
     assert len(server.seen) == TRIES
 
 
+@pytest.mark.claim("a27")
 def test_halves_of_characters_in_a_request_are_sent_as_something_that_can_be_read(server):
     request = ChatRequest([{"role": "user", "content": "file \ud83c.txt"}])
     ask(server, request)
@@ -239,6 +243,7 @@ HISTORY = ChatRequest(
 )
 
 
+@pytest.mark.claim("a26")
 @pytest.mark.parametrize(("policy", "sent"), [("omit", [None, None]), ("send", ["hm", ""])])
 def test_earlier_reasoning_goes_back_as_the_policy_says(server, policy, sent):
     ask(server, HISTORY, reasoning=policy)
@@ -247,6 +252,7 @@ def test_earlier_reasoning_goes_back_as_the_policy_says(server, policy, sent):
     assert HISTORY.messages[1]["reasoning_content"] == "hm"
 
 
+@pytest.mark.claim("a26")
 @pytest.mark.parametrize(
     ("policy", "fault"), [("omit", "forbids_reasoning"), ("send", "needs_reasoning")]
 )
@@ -267,6 +273,7 @@ def test_endpoints_of_either_mind_take_the_history(policy, fault):
     assert caught.value.outcome == "rejected"
 
 
+@pytest.mark.claim("f-transport")
 def test_nobody_at_the_address_is_said_at_once_in_one_line():
     free = socket.create_server(("127.0.0.1", 0))
     port = free.getsockname()[1]
@@ -319,6 +326,7 @@ def test_a_schema_with_a_number_beyond_64_bits_is_sent_as_it_is(server):
     assert server.seen[0]["tools"] == [tool]
 
 
+@pytest.mark.claim("a22")
 def test_abandoned_streams_give_their_connections_back():
     async def go():
         async with MockLLM(seed=1, pace=Pace(pace_s=0.5)) as mock:
@@ -344,6 +352,7 @@ def test_abandoned_streams_give_their_connections_back():
     assert total["unknown"] == total["attempts"]  # cut off on the way: nobody knows what it cost
 
 
+@pytest.mark.claim("f-transport")
 def test_an_endless_reply_is_given_up_by_its_size(monkeypatch):
     monkeypatch.setattr("synth.core.llm.endpoint.MOST_BYTES", 100_000)
     body = b"x" * 200_000

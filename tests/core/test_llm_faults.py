@@ -122,10 +122,16 @@ def each(names):
     )
 
 
+@pytest.mark.claim("f-all")
 def test_every_fault_of_the_mock_has_its_place_here():
     assert set(FAULTS) == KNOWN | APART
 
 
+@pytest.mark.claim("a16")
+@pytest.mark.claim("f-status")
+@pytest.mark.claim("f-transport")
+@pytest.mark.claim("f-body")
+@pytest.mark.claim("f-stream")
 @each(AGAIN)
 def test_what_may_pass_is_asked_for_once_more(met, case):
     one = met[case]
@@ -134,6 +140,7 @@ def test_what_may_pass_is_asked_for_once_more(met, case):
     assert one.reply.message.tool_calls[0].name == "lend-book.now"
 
 
+@pytest.mark.claim("f-status")
 @each(REJECTED)
 def test_a_refused_request_is_not_asked_again_and_says_why(met, case):
     one = met[case]
@@ -165,6 +172,12 @@ def changed(text, name):
     }.get(name, text)
 
 
+@pytest.mark.claim("a02")
+@pytest.mark.claim("a04")
+@pytest.mark.claim("f-calls")
+@pytest.mark.claim("f-finish")
+@pytest.mark.claim("f-text")
+@pytest.mark.claim("f-stream")
 @each(FINE)
 def test_what_was_said_comes_as_it_was_said(met, case):
     """Not one character is added, lost or guessed; wrong arguments are left to the tool."""
@@ -189,6 +202,9 @@ def test_what_was_said_comes_as_it_was_said(met, case):
     assert (reply.usage.prompt_tokens is None) is (name == "usage_missing")
 
 
+@pytest.mark.claim("a01")
+@pytest.mark.claim("f-calls")
+@pytest.mark.claim("f-text")
 @each(REPAIRED)
 def test_a_repair_is_recorded(met, case):
     one = met[case]
@@ -200,12 +216,17 @@ def test_a_repair_is_recorded(met, case):
     str(one.reply.message).encode()
 
 
+@pytest.mark.claim("a25")
+@pytest.mark.claim("f-finish")
 @each(ENDED)
 def test_why_a_reply_ended_is_told(met, case):
     assert met[case].reply.finish == ENDED[case[0]]
     assert len(met[case].entries) == 1
 
 
+@pytest.mark.claim("f-all")
+@pytest.mark.claim("l01")
+@pytest.mark.claim("r12")
 @each(sorted(KNOWN))
 def test_the_books_equal_the_endpoints_ledger(met, case):
     one = met[case]
@@ -219,6 +240,7 @@ def test_the_books_equal_the_endpoints_ledger(met, case):
     assert total["unknown"] == len(untold) + timed_out
 
 
+@pytest.mark.claim("f-calls")
 def test_an_object_of_arguments_is_written_as_text():
     async def go(stream):
         async with MockLLM(seed=1) as mock:
@@ -231,6 +253,7 @@ def test_an_object_of_arguments_is_written_as_text():
     assert asyncio.run(go(False)) == ("arguments_as_object",)
 
 
+@pytest.mark.claim("f-status")
 @pytest.mark.parametrize(
     ("fault", "least"), [("http_429_seconds", 1.0), ("throttle_1s", 1.0), ("http_503", 0.25)]
 )
@@ -249,6 +272,7 @@ def test_a_busy_endpoint_is_asked_again_when_it_allows_it(fault, least):
     assert one.model.ledger.total()["unknown"] == 0
 
 
+@pytest.mark.claim("f-status")
 def test_an_endpoint_that_asks_for_more_time_than_a_call_has_fails_it_at_once():
     async def go():
         async with MockLLM(seed=1) as mock:
@@ -269,6 +293,7 @@ def test_an_endpoint_that_asks_for_more_time_than_a_call_has_fails_it_at_once():
     assert waiting is not None
 
 
+@pytest.mark.claim("a19")
 def test_one_refusal_holds_back_everybody_at_that_endpoint():
     async def go():
         async with MockLLM(seed=1, latency_s=0.01) as mock:
@@ -288,6 +313,7 @@ def test_one_refusal_holds_back_everybody_at_that_endpoint():
     assert last >= refused[0]["at"]
 
 
+@pytest.mark.claim("f-transport")
 def test_a_restarting_endpoint_is_waited_for_once_it_has_answered():
     async def go():
         async with MockLLM(seed=1) as mock:

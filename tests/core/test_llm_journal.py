@@ -86,6 +86,7 @@ def test_replies_are_replayed_in_order_and_the_rest_is_asked_for(tmp_path):
     assert reopened(tmp_path).find("e1/agent/3", request_hash(HI, "scripted")) == again[3]
 
 
+@pytest.mark.claim("a29")
 def test_eight_rollouts_of_one_prompt_stay_eight_texts(tmp_path):
     journal = Journal(tmp_path)
     texts = [ask(journal, [f"text {n}"], episode=f"e{n}")[0][0].message.content for n in range(8)]
@@ -97,6 +98,7 @@ def test_eight_rollouts_of_one_prompt_stay_eight_texts(tmp_path):
     assert len(set(again)) == 8
 
 
+@pytest.mark.claim("a29")
 @pytest.mark.parametrize(
     "change",
     [

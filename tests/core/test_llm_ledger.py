@@ -169,6 +169,7 @@ def test_earlier_sessions_count():
         asyncio.run(spend(second, account, usage(1, 1)))
 
 
+@pytest.mark.claim("l01")
 def test_what_is_announced_and_never_entered_counts_as_unknown(tmp_path):
     """As after kill -9; entered again by the next session under the same name, it counts twice."""
 

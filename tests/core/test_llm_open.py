@@ -115,6 +115,7 @@ def test_a_budget_of_requests_is_never_exceeded_by_calls_in_flight(tmp_path):
     mocked(go, latency_s=0.02)
 
 
+@pytest.mark.claim("a19")
 def test_what_is_waited_for_is_told_by_endpoint():
     async def go(mock):
         models = OpenModels(Models(agent=config(mock, model="fault:http_429_300", timeout_s=5)))
@@ -256,6 +257,7 @@ def test_calls_are_read_out_of_the_text_and_ids_go_on_counting():
     assert reply.repairs == ("parameters_key",)
 
 
+@pytest.mark.claim("a07")
 @pytest.mark.parametrize(
     ("finish", "expected", "usable"),
     [("stop", Finish.UNREADABLE, False), ("length", Finish.LENGTH, True)],

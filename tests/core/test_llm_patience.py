@@ -59,6 +59,7 @@ async def once(patience, serve, log):
         patience.busy(sent, "429", wanted)
 
 
+@pytest.mark.claim("a20")
 def test_nobody_asks_before_the_moment_an_endpoint_named_and_then_not_all_at_once():
     async def go():
         patience, log = Patience(200), []
@@ -73,6 +74,7 @@ def test_nobody_asks_before_the_moment_an_endpoint_named_and_then_not_all_at_onc
     virtual(go())
 
 
+@pytest.mark.claim("a19")
 def test_five_seconds_of_refusals_cost_each_request_few_tries():
     async def go():
         patience, tries = Patience(64), []
@@ -204,6 +206,7 @@ def test_another_role_widens_the_endpoint():
 DATE = format_datetime(datetime(2030, 1, 1, 12, 0, tzinfo=UTC), usegmt=True)
 
 
+@pytest.mark.claim("a20")
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

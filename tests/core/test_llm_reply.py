@@ -43,6 +43,8 @@ def calls(*raw):
     return read({"content": None, "tool_calls": list(raw)}, "tool_calls")
 
 
+@pytest.mark.claim("a16")
+@pytest.mark.claim("f-body")
 @pytest.mark.parametrize(
     ("data", "says", "outcome"),
     [
@@ -78,12 +80,14 @@ def test_what_is_no_reply_is_named(data, says, outcome):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.claim("f-body")
 def test_a_reply_of_no_use_still_tells_what_it_cost():
     with pytest.raises(BadReply) as caught:
         parse_reply(body(choices=None), "here")
     assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (3, 1)
 
 
+@pytest.mark.claim("l01")
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
@@ -122,6 +126,7 @@ def test_words_for_the_end_are_brought_to_one(finish, expected):
     assert read(finish=finish).finish == expected
 
 
+@pytest.mark.claim("a25")
 @pytest.mark.parametrize("content", [None, "", "half a sen"])
 def test_what_a_filter_withheld_is_an_outcome_and_of_no_use(content):
     reply = read({"content": content}, "content_filter")
@@ -132,6 +137,7 @@ def test_what_a_filter_withheld_is_an_outcome_and_of_no_use(content):
     )
 
 
+@pytest.mark.claim("a25")
 def test_a_refusal_in_the_words_of_the_api_is_an_outcome():
     reply = read({"content": None, "refusal": "I cannot help."})
     assert (reply.finish, reply.message.content, reply.usable) == (
@@ -156,6 +162,8 @@ def test_missing_and_duplicate_ids_are_replaced_by_unique_ones():
     assert reply.repairs == ("missing_id", "duplicate_id")
 
 
+@pytest.mark.claim("a09")
+@pytest.mark.claim("a10")
 @pytest.mark.parametrize(
     ("raw", "text", "repairs"),
     [
@@ -191,6 +199,8 @@ def test_sixty_calls_are_sixty_calls():
     assert len(calls(*(call("{}", str(n)) for n in range(60))).message.tool_calls) == 60
 
 
+@pytest.mark.claim("a27")
+@pytest.mark.claim("f-text")
 @pytest.mark.parametrize(
     ("escape", "kept", "repairs"),
     [
@@ -244,6 +254,7 @@ def test_log_probabilities_are_read_by_place():
     assert read().logprobs is None
 
 
+@pytest.mark.claim("a17")
 def test_an_endpoint_may_be_trusted_not_to_say_why_it_ended():
     reply = parse_reply(body(finish=None), "here", must_finish=False)
     assert reply.finish == Finish.STOP

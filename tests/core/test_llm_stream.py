@@ -61,6 +61,7 @@ def test_pieces_are_joined_and_the_usage_behind_them_counts():
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (3, 2)
 
 
+@pytest.mark.claim("f-stream")
 @pytest.mark.parametrize(
     "change",
     [
@@ -79,11 +80,13 @@ def test_every_way_to_write_events_is_read_alike(change):
     assert read(change(HELLO)) == read(HELLO)
 
 
+@pytest.mark.claim("a04")
 def test_a_character_in_two_halves_is_one_character_and_no_repair():
     data = stream(chunk({"content": "\ud83c"}), chunk({"content": "\udf89"}), chunk({}, "stop"))
     assert (read(data).message.content, read(data).repairs) == ("🎉", ())
 
 
+@pytest.mark.claim("a17")
 @pytest.mark.parametrize(
     ("data", "says", "outcome"),
     [
@@ -127,6 +130,7 @@ def test_a_server_that_cannot_stream_is_understood():
 F, G = '{"p": 1}', '{"p": {"q": "}"}}'
 
 
+@pytest.mark.claim("a02")
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
@@ -200,6 +204,8 @@ def spread(data, habit, number, name, text):
     return pieces
 
 
+@pytest.mark.claim("a01")
+@pytest.mark.claim("a04")
 @given(st.data(), CALLS, HABITS)
 @settings(max_examples=300, deadline=None)
 def test_any_chunking_by_any_habit_gives_the_same_calls(data, calls, habit):
@@ -242,6 +248,7 @@ def test_no_bytes_are_a_reply_or_raise_anything_but_a_named_fault(data):
     assert caught.value.outcome in {"malformed", "incomplete", "empty"}
 
 
+@pytest.mark.claim("a04")
 @given(st.lists(st.integers(0, len(HELLO)), max_size=6))
 @settings(max_examples=50, deadline=None)
 def test_reading_ends_at_the_mark_however_the_network_cut_it(cuts):

@@ -233,6 +233,7 @@ def test_servers_disagree_about_reasoning_in_the_history(wire, mock):
 # --- the table -------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("f-all")
 def test_every_fault_is_in_a_test_here_and_says_what_it_is():
     here = "".join(
         page.read_text("utf-8") for page in Path(__file__).parent.glob("test_mock_llm_*")

@@ -203,6 +203,7 @@ def test_bulk_insert_is_no_loop_over_rows(workspace):
 # --- other processes -------------------------------------------------------------------------
 
 
+@pytest.mark.claim("k08")
 def test_a_lock_held_elsewhere_names_process_command_and_remedy(workspace, python):
     holder = python(
         "with workspace.write():\n print('open', flush=True)\n time.sleep(60)", workspace.path
@@ -227,6 +228,7 @@ def test_a_lock_is_waited_for(workspace, python):
     assert categories(workspace) == ["mine"]
 
 
+@pytest.mark.claim("k08")
 def test_many_processes_read_at_once(workspace, python):
     with workspace.write() as con:
         add(con, "seen")
@@ -315,6 +317,7 @@ def test_a_newer_workspace_is_refused_untouched(workspace, opening):
     assert workspace.database.read_bytes() == before
 
 
+@pytest.mark.claim("k10")
 @pytest.mark.parametrize("damage", ["garbage", "cut", "header", "log"])
 def test_a_damaged_registry_is_kept_aside_and_the_next_command_works(workspace, damage, python):
     with workspace.write() as con:
@@ -343,10 +346,12 @@ def test_a_damaged_registry_is_kept_aside_and_the_next_command_works(workspace, 
         categories(workspace)
     kept = workspace.path / "registry.duckdb.damaged-1"
     assert kept.read_bytes() == broken
+    assert kept.with_name(f"{kept.name}.wal").exists() is (damage == "log")
     assert not log.exists()
     assert categories(workspace) == []
 
 
+@pytest.mark.claim("k09")
 @pytest.mark.parametrize("cut", [1, 50, 1000])
 def test_a_log_that_was_cut_off_loses_the_last_blocks_and_nothing_else(workspace, cut, python):
     with workspace.write() as con:

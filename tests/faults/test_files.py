@@ -63,6 +63,7 @@ def asked(made, *options):
     return len(made.mock.entries()) - before, session.text()
 
 
+@pytest.mark.claim("k04")
 def test_a_finished_run_asks_for_nothing_and_an_unfinished_one_for_nothing_twice(whole):
     episodes, dataset = whole.episodes(), whole.dataset()
     assert asked(whole)[0] == 0
@@ -72,6 +73,7 @@ def test_a_finished_run_asks_for_nothing_and_an_unfinished_one_for_nothing_twice
     assert (whole.episodes(), whole.dataset()) == (episodes, dataset)
 
 
+@pytest.mark.claim("r4")
 def test_the_dataset_does_not_depend_on_how_many_play_at_once_nor_on_resuming(place, served):
     made = {n: place(f"at-{n}", mock=served) for n in (1, 8, 64)}
     for concurrency, one in made.items():
@@ -86,6 +88,7 @@ def test_the_dataset_does_not_depend_on_how_many_play_at_once_nor_on_resuming(pl
     assert all(report == reports[0] for report in reports)
 
 
+@pytest.mark.claim("k01")
 def test_a_journal_torn_at_any_byte_of_its_last_line_loses_that_reply_only(whole, tmp_path):
     rows = [line for _, line in jsonl.lines(whole.run / "calls-0.jsonl") if b'"reply"' in line]
     first, last = rows[0], rows[-1]
@@ -104,6 +107,7 @@ def test_a_journal_torn_at_any_byte_of_its_last_line_loses_that_reply_only(whole
         assert len(list(jsonl.read(folder / "calls-0.jsonl"))) == 2
 
 
+@pytest.mark.claim("k01")
 def test_episodes_torn_at_any_byte_of_the_last_line_lose_that_one_only(whole, tmp_path):
     lines = [line for _, line in jsonl.lines(whole.run / "episodes-0.jsonl")]
     first, last = sorted(lines, key=len)[:2]
@@ -119,6 +123,7 @@ def test_episodes_torn_at_any_byte_of_the_last_line_lose_that_one_only(whole, tm
         assert path.read_bytes() == first + last
 
 
+@pytest.mark.claim("k02")
 @pytest.mark.parametrize("file", ["calls-0.jsonl", "episodes-0.jsonl", "plan.jsonl"])
 def test_a_run_goes_on_after_its_last_line_was_torn(whole, file):
     episodes, dataset = whole.episodes(), whole.dataset()
@@ -193,6 +198,7 @@ def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(place, served
     assert made.dataset() == whole.dataset()
 
 
+@pytest.mark.claim("k08")
 def test_a_second_process_is_refused_and_names_the_first_and_the_registry_stays_open(place, served):
     made = place("busy", mock=served)
     first = made.start("--episodes", "100000", "--concurrency", "1")
@@ -210,6 +216,7 @@ def test_a_second_process_is_refused_and_names_the_first_and_the_registry_stays_
     assert first.wait() == 130
 
 
+@pytest.mark.claim("k04")
 def test_other_settings_are_refused_with_what_differs_and_limits_are_no_settings(whole):
     session = whole.start(*OPTIONS, "--set=models.agent.temperature=0.1")
     assert session.wait() == 2

@@ -75,6 +75,10 @@ def whole(place, script):
     return made
 
 
+@pytest.mark.claim("k05")
+@pytest.mark.claim("r1")
+@pytest.mark.claim("r2")
+@pytest.mark.claim("r12")
 def test_25_kills_and_10_interrupts_leave_what_an_uninterrupted_run_leaves(place, script, whole):
     killed = place("killed", f"--script={script(EPISODES)}", "--latency-ms=5")
     signals = [signal.SIGKILL] * 25 + [signal.SIGINT] * 10

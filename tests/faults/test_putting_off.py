@@ -1,5 +1,7 @@
 """An endpoint that wants to be left alone for longer than a call may take holds the run up."""
 
+import pytest
+
 from synth.core import jsonl
 
 ON_ITS_WAY_S = 0.5
@@ -23,6 +25,8 @@ def test_a_long_retry_after_is_waited_for_and_costs_no_episode(place, script):
     assert "waiting until" in session.text()
 
 
+@pytest.mark.claim("a20")
+@pytest.mark.claim("r3")
 def test_nobody_asks_before_the_endpoint_allows_it(place, script):
     """What was on its way when the endpoint refused is not held against anybody."""
     faults = ("--fault-rate=0.08", "--faults=http_429_seconds,http_429_date", "--latency-ms=2")

@@ -55,6 +55,7 @@ def storm(request, script, tmp_path_factory):
     return Storm(workspace, script(EPISODES), stream=request.param == "stream")
 
 
+@pytest.mark.claim("r3")
 def test_nearly_every_fault_was_met(storm):
     met = Counter(entry["fault"] for entry in storm.entries if entry["fault"])
     possible = {name for name in DRAWN if storm.stream or not name.startswith("sse_")}
@@ -63,6 +64,8 @@ def test_nearly_every_fault_was_met(storm):
     assert met.total() > 0.25 * len(storm.entries)
 
 
+@pytest.mark.claim("k06")
+@pytest.mark.claim("r3")
 def test_every_episode_ends_in_a_named_state(storm):
     planned = [row["episode"] for row in jsonl.read(storm.run / "plan.jsonl")]
     ended = {row["trajectory"]["episode"]: row for row in storm.episodes}
@@ -84,6 +87,8 @@ def test_every_episode_ends_in_a_named_state(storm):
     assert sum(ends) + sum(report["faults_by_owner"].values()) == EPISODES
 
 
+@pytest.mark.claim("a01")
+@pytest.mark.claim("r3")
 def test_nothing_that_a_fault_did_is_exported(storm):
     export(storm.run, storm.workspace / "dataset", formats=("openai",), limit=None)
     rows = list(jsonl.read(storm.workspace / "dataset" / "train.jsonl"))
@@ -109,6 +114,7 @@ def test_nothing_that_a_fault_did_is_exported(storm):
         assert waiting == []
 
 
+@pytest.mark.claim("r12")
 def test_the_books_equal_the_endpoints_ledger_to_the_token(storm):
     """Request by request; what timed out here, the endpoint may believe to have told."""
     told = {(entry["call"], entry["attempt"]): entry for entry in storm.entries}
@@ -135,6 +141,7 @@ def test_the_books_equal_the_endpoints_ledger_to_the_token(storm):
     assert total["money"] == pytest.approx(money, rel=1e-12)
 
 
+@pytest.mark.claim("r3")
 def test_few_attempts_are_made_for_a_call(storm):
     calls = {entry["call"] for entry in storm.entries}
     assert len(storm.entries) / len(calls) <= 1 / (1 - 0.3) + 0.5

@@ -1,4 +1,7 @@
-"""The manifest of claims and the tests name one another; the page on the reports lists it all."""
+"""The manifests and the tests name one another; the page on the reports lists its claims.
+
+Two manifests: what the reports claim, and what users of comparable systems saw go wrong.
+"""
 
 import ast
 import importlib.util
@@ -7,10 +10,18 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
-SPEC = importlib.util.spec_from_file_location("claims", Path(__file__).with_name("claims.py"))
-CLAIMS = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(CLAIMS)
-CLAIMS = CLAIMS.CLAIMS
+
+
+def manifest(name):
+    """Return what a module of this folder, which is no package, tells."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name.upper())
+
+
+CLAIMS, HAZARDS = manifest("claims"), manifest("hazards")
+ALL = {**CLAIMS, **HAZARDS}
 
 
 def claimed(node):
@@ -43,11 +54,12 @@ def marked():
 
 
 def test_a_claim_has_tests_or_says_why_it_has_none():
-    assert [name for name, claim in CLAIMS.items() if bool(claim.tests) == bool(claim.gap)] == []
+    assert len(ALL) == len(CLAIMS) + len(HAZARDS)
+    assert [name for name, claim in ALL.items() if bool(claim.tests) == bool(claim.gap)] == []
 
 
 def test_the_manifest_and_the_marks_in_the_tests_agree_in_both_directions():
-    wanted = {name: set(claim.tests) for name, claim in CLAIMS.items() if claim.tests}
+    wanted = {name: set(claim.tests) for name, claim in ALL.items() if claim.tests}
     assert marked() == wanted
 
 

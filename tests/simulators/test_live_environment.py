@@ -287,6 +287,7 @@ def test_protocol_errors_are_failed_calls_without_the_servers_inner_workings():
     assert (params.error.code, params.error.message) == ("invalid_arguments", "how is wrong")
 
 
+@pytest.mark.claim("a27")
 @pytest.mark.parametrize(
     ("how", "content"), [("noise", "done"), ("surrogate", "?"), ("binary", "done")]
 )

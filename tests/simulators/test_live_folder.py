@@ -41,6 +41,7 @@ def fault(root):
     return caught.value.outcome
 
 
+@pytest.mark.claim("a27")
 @settings(max_examples=60, deadline=None)
 @given(TREES)
 def test_a_tree_survives_packing_and_the_disk(tmp_path_factory, tree):

@@ -383,6 +383,7 @@ def test_numbers_that_are_none_are_invalid_wherever_they_hide():
     assert error(environment, a=[], n=2**70)[0] == "invalid_arguments"
 
 
+@pytest.mark.claim("a09")
 def test_wrong_arguments_name_the_place():
     environment = library()
     assert error(environment, "lend_book", book_id="B1") == (

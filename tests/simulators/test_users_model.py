@@ -44,6 +44,7 @@ def test_the_prompt_speaks_of_neither_tools_nor_rubrics():
     assert not [word for word in ("tool", "rubric", "database", "criteri", "json") if word in text]
 
 
+@pytest.mark.claim("d02")
 @pytest.mark.parametrize(
     ("reply", "said", "done"),
     [
@@ -65,6 +66,9 @@ def test_a_closing_sentence_is_delivered_and_the_token_is_not(reply, said, done)
     assert (result.message.content, result.done) == (said, done)
 
 
+@pytest.mark.claim("d04")
+@pytest.mark.claim("d06")
+@pytest.mark.claim("d08")
 @pytest.mark.parametrize(
     ("reply", "why"),
     [

@@ -90,6 +90,7 @@ def test_when_it_cannot_tell_the_user_asks_back(talk):
     assert text.endswith("?")
 
 
+@pytest.mark.claim("d08")
 @pytest.mark.parametrize("voice", voices.names())
 def test_an_unknown_number_is_never_made_up(talk, voice):
     for seed in range(20):

@@ -291,6 +291,7 @@ def test_one_query_says_which_rows_used_a_tool_and_from_where_a_row_came(run, wo
     assert counts[0][1] >= report["accepted"]
 
 
+@pytest.mark.claim("d08")
 @pytest.mark.claim("k2-users")
 def test_users_never_say_an_identifier_they_were_not_given(accepted):
     for planned, _, episode in accepted:

@@ -58,6 +58,7 @@ def play(folder, make_agent, goal):
 REFERENCE = reference_player(ErrorRates())
 
 
+@pytest.mark.claim("l06")
 @pytest.mark.parametrize("goal", [Goal(accept=40), Goal(episodes=40)])
 def test_an_endpoint_that_is_down_ends_the_run_and_costs_no_episode(tmp_path, goal):
     generation, progress = play(tmp_path, lambda planned, agent: Unreachable(), goal)
@@ -90,6 +91,7 @@ def test_what_is_still_broken_is_counted_by_why(tmp_path):
     assert report["infrastructure"] == {"nobody: no usable reply": 9}
 
 
+@pytest.mark.claim("l03")
 @given(st.data(), st.sampled_from([0.1, 0.5, 0.6, 1.0]))
 def test_a_run_stops_for_its_share_of_failures_and_for_no_other_order_of_them(data, share):
     """Where it stops, the window held more than the share; before that, no window did."""
@@ -101,6 +103,7 @@ def test_a_run_stops_for_its_share_of_failures_and_for_no_other_order_of_them(da
         assert stopped == (sum(last) / WINDOW > share)
 
 
+@pytest.mark.claim("l03")
 @given(st.randoms(use_true_random=False))
 def test_21_failures_of_512_in_any_order_stop_nothing_and_60_percent_do(dice):
     """DataDesigner #185 stopped at 4 % where 50 % were allowed."""

@@ -485,6 +485,7 @@ def test_no_shuffled_or_torn_dialogue_is_accepted_or_breaks_the_judge(world, dat
     assert verdict.passed is not None or verdict.fault is Fault.USER
 
 
+@pytest.mark.claim("d06")
 def test_an_agent_that_never_learns_who_it_talks_to_has_not_failed(world, library):
     trajectory = world.play(
         agent_player=library.Says("assistant", "I am listening."),

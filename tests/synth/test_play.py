@@ -97,6 +97,8 @@ NO_OBJECTS = (
 )
 
 
+@pytest.mark.claim("a27")
+@pytest.mark.claim("f-calls")
 def test_arguments_that_do_not_parse_are_an_error_the_agent_can_recover_from(run, library):
     shelf = library.Shelf()
     trajectory = run(
@@ -111,6 +113,7 @@ def test_arguments_that_do_not_parse_are_an_error_the_agent_can_recover_from(run
     assert trajectory.fault is None
 
 
+@pytest.mark.claim("a09")
 def test_a_call_without_any_arguments_is_told_what_it_lacks(library):
     """Arguments that are no text at all become {} on the way; the tool says what it wants."""
     raw = {"id": "c", "function": {"name": "find_member", "arguments": ""}}
@@ -136,6 +139,7 @@ def test_a_call_without_any_arguments_is_told_what_it_lacks(library):
     assert trajectory.fault is None
 
 
+@pytest.mark.claim("f-calls")
 def test_a_tool_outside_the_agents_set_does_not_exist_for_it(run, library):
     shelf = library.Shelf()
     trajectory = run(
@@ -149,6 +153,7 @@ def test_a_tool_outside_the_agents_set_does_not_exist_for_it(run, library):
     assert (shelf.made, trajectory.diff) == (0, ())
 
 
+@pytest.mark.claim("d06")
 @pytest.mark.parametrize(
     ("agent_line", "user_line", "broken", "fault", "says"),
     [
@@ -248,6 +253,7 @@ def test_a_message_with_neither_text_nor_a_call_is_the_agents_failure(run, libra
     assert verdict.passed is False
 
 
+@pytest.mark.claim("d01")
 def test_a_goodbye_that_also_consents_leaves_the_agent_one_last_act(run, library):
     # tau2-bench 182, 297: ending at once, the agent never acts on the yes.
     trajectory = run(
@@ -259,6 +265,7 @@ def test_a_goodbye_that_also_consents_leaves_the_agent_one_last_act(run, library
     assert trajectory.diff == library.task().blueprint.diffs[0]
 
 
+@pytest.mark.claim("d02")
 def test_a_goodbye_after_a_courtesy_is_the_end(run):
     trajectory = run(["It is done. Is there anything else?"], ["Hi.", "No, bye."])
     assert trajectory.messages[-1].content == "No, bye."
@@ -306,6 +313,7 @@ def test_episodes_side_by_side_are_the_episodes_one_by_one(library):
     assert asyncio.run(together()) == alone
 
 
+@pytest.mark.claim("a01")
 def test_a_model_plays_through_the_llm_protocol_with_tools_and_unique_ids(library):
     task, agent = library.task(), library.agent()
 
@@ -343,6 +351,7 @@ def test_a_model_plays_through_the_llm_protocol_with_tools_and_unique_ids(librar
     }
 
 
+@pytest.mark.claim("f-finish")
 def test_a_reply_that_the_token_limit_cut_off_ends_the_episode_and_is_not_acted_on(library):
     calls = (ToolCall(id="c", name=LEND[0], arguments=json.dumps(LEND[1])),)
     half = Message(role="assistant", content="I will now lend", tool_calls=calls)

@@ -35,6 +35,7 @@ def reply(content, finish="stop", reasoning=None, repairs=()):
     return Reply(message, finish, "m", Usage(completion_tokens=3), repairs)
 
 
+@pytest.mark.claim("a25")
 @pytest.mark.parametrize(
     ("finish", "content"),
     [
@@ -56,6 +57,7 @@ def test_what_was_withheld_or_cannot_be_read_ends_the_episode_and_never_passes(
     assert len(llm.requests) == 1  # it is not asked again
 
 
+@pytest.mark.claim("a26")
 def test_earlier_reasoning_is_handed_on_and_kept_in_the_record(library):
     llm = ScriptedLLM([reply("Which one?", reasoning="I must ask."), reply("Done.")])
     trajectory, _ = played(library, llm)

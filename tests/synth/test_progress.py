@@ -3,6 +3,8 @@
 import re
 import time
 
+import pytest
+
 from synth.app import _show
 from synth.app.generate import _Tale
 from synth.core.llm.ledger import Account, Ledger
@@ -110,12 +112,14 @@ def shown(**changes):
     return [" ".join(line.split()) for line in funnel_lines(REPORT | changes)]
 
 
+@pytest.mark.claim("d06")
 def test_all_owners_of_failures_are_named():
     lines = shown()
     assert "failed by: agent 30, user 3, tool 0, environment 0, judge 0, infrastructure 7" in lines
     assert "7 without a result: api: the endpoint answered #" in lines
 
 
+@pytest.mark.claim("l06")
 def test_retried_episodes_are_told_from_others():
     """Retrying shifts what a dataset is made of: harder tasks break more often."""
     assert "accepted: at first try 57 of 81, retried 3 of 12" in shown()
@@ -123,6 +127,7 @@ def test_retried_episodes_are_told_from_others():
     assert not any("retried" in line for line in shown(by_try=nobody))
 
 
+@pytest.mark.claim("l01")
 def test_costs_are_told_by_role_and_model_and_unknown_is_not_zero():
     agent = Account("agent", "big", 2.0, 6.0, calls=90, attempts=100)
     agent.prompt_tokens, agent.completion_tokens, agent.unknown = 1_000_000, 10_000, 4

@@ -104,6 +104,7 @@ def test_a_torn_last_line_is_made_again(tmp_path, reference, name):
     assert same(tmp_path, reference)
 
 
+@pytest.mark.claim("k02")
 def test_a_torn_last_episode_is_the_only_one_that_is_played_again(tmp_path):
     make(tmp_path, Goal(episodes=60))
     path = tmp_path / "runs" / "r" / "episodes-0.jsonl"
@@ -233,6 +234,7 @@ def test_a_second_process_on_the_same_run_is_refused_by_name(tmp_path):
     Run(tmp_path / "r", config).close()
 
 
+@pytest.mark.claim("k05")
 def test_ctrl_c_ends_cleanly_with_130_and_says_how_to_resume(tmp_path):
     command = command_line(tmp_path, "--accept", "100000")
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
