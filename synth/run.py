@@ -174,7 +174,7 @@ class Run:
         if not file.exists():
             jsonl.write_atomic(file, orjson.dumps(new, option=orjson.OPT_INDENT_2))
             return
-        old = _settings(file)
+        old = read_settings(file)
         if old["fingerprint"] != self.fingerprint:
             found = self.config.differences(old["config"])
             found += _changed(old["made_of"], self.made_of)
@@ -240,8 +240,12 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _settings(file: Path) -> dict[str, Any]:
-    """Return what config.json says of a run: fingerprint, made_of, config."""
+def read_settings(file: Path) -> dict[str, Any]:
+    """Return what config.json says of a run: fingerprint, made_of, config.
+
+    Raises:
+        BadRow: it says something else.
+    """
     try:
         found = orjson.loads(file.read_bytes())
         shape = {"fingerprint": str, "made_of": dict, "config": dict}

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from simulators.faulty import Faulty
 from synth.core.config import Config
+from synth.core.outcomes import Outcomes
 from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
 from synth.core.types import Agent, Fault, ToolSpec
 from synth.episode import play_and_judge
@@ -101,13 +102,13 @@ class LocalEngine:
         if planned.episode in self._lost:
             self._cast.recall(self._lost)
             self._lost.clear()
-        environment = self._borrow(planned.world)
+        world, environment = self._worlds[planned.world], self._borrow(planned.world)
         try:
             trajectory, verdict = await play_and_judge(
                 self._tools[planned.world],
                 task=planned.task,
                 agent=agent,
-                environment=self._staged(planned, environment),
+                environment=staged(environment, world, planned, self._outcomes),
                 agent_player=self._make_agent(planned, agent),
                 user_player=self._make_user(planned),
                 limits=self._limits,
@@ -123,15 +124,6 @@ class LocalEngine:
                 return None
         self._cast.forget(planned.episode)
         return Episode(trajectory=trajectory, verdict=verdict)
-
-    def _staged(self, planned: Planned, environment: Environment) -> Environment:
-        """Return an environment as this episode meets it: with faults, if any are configured."""
-        if not self._outcomes:
-            return environment
-        needed = {call.tool for call in planned.task.blueprint.solution}
-        handoff = self._worlds[planned.world].handoff
-        needed |= set() if handoff is None else {handoff}
-        return Faulty(environment, self._outcomes, seed=planned.seed, needed=needed)
 
     def _borrow(self, world: str) -> Environment:
         idle = self._idle.setdefault(world, [])
@@ -151,3 +143,14 @@ class LocalEngine:
             for environment in environments:
                 await environment.close()
         self._idle.clear()
+
+
+def staged(
+    environment: Environment, world: World, planned: Planned, outcomes: Outcomes
+) -> Environment:
+    """Return an environment as an episode meets it: with faults, if any are configured."""
+    if not outcomes:
+        return environment
+    needed = {call.tool for call in planned.task.blueprint.solution}
+    needed |= set() if world.handoff is None else {world.handoff}
+    return Faulty(environment, outcomes, seed=planned.seed, needed=needed)
