@@ -27,8 +27,6 @@ from synth.pipeline.progress import Goal
 
 SETTINGS = ("generate.applications=['clinic']", "generate.agents=4", "generate.states=12")
 EPISODES = 32
-ON_ITS_WAY_S = 0.5
-"""Longest time until all workers know of a refusal, on a busy machine."""
 OWNER = """
 import json, os, sys
 from synth.pipeline.cluster import Cluster, ray
@@ -265,22 +263,6 @@ def test_a_driver_that_is_killed_is_resumed_on_workers_and_then_in_one_process(
     attempts = made.report()["cost"]["total"]["attempts"]
     assert asked.total() <= attempts <= asked.total() + 2 * 8
     assert not (made.run / "shards").exists()
-
-
-def test_nobody_asks_an_endpoint_that_told_another_worker_to_wait(connected, script, tmp_path):
-    faults = ("--fault-rate=0.06", "--faults=http_429_seconds", "--latency-ms=2")
-    with child(
-        tmp_path / "ledger.jsonl", "--seed=1", f"--script={script(EPISODES)}", *faults
-    ) as busy:
-        there = Made(tmp_path, busy)
-        report = there.play()
-        entries = busy.entries()
-    refused = [entry["at"] for entry in entries if entry["status"] == 429]
-    assert len(refused) >= 2
-    for at in refused:
-        assert [e["at"] - at for e in entries if at + ON_ITS_WAY_S < e["at"] < at + 1] == []
-    assert report["episodes"] == EPISODES
-    assert report["cost"]["total"]["attempts"] == len(entries)
 
 
 def test_workers_that_die_again_and_again_end_the_run_with_the_reason(
