@@ -1,0 +1,1 @@
+"""Environments as Model Context Protocol servers, for agents of others (`toolloom serve`)."""

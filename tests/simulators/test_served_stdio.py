@@ -1,0 +1,178 @@
+"""`toolloom serve` over standard input and output: real processes and the official client."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+
+from simulators.served.stdio import Lines
+from simulators.sql.engine import Engine
+from simulators.sql.load import load_application
+
+LIBRARY = Path(__file__).parent / "data" / "library.yaml"
+LEND = ("lend_book", {"book_id": "B1", "member_id": "M001"})
+COMMAND = [sys.executable, "-m", "synth", "serve", str(LIBRARY), "--seed", "7"]
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+def client(**server):
+    parameters = StdioServerParameters(**server)
+    return Client(stdio_client(parameters), mode="legacy", read_timeout_seconds=60)
+
+
+async def text(client, uri):
+    return (await client.read_resource(uri)).contents[0].text
+
+
+def ended(pid, within=10.0):
+    """Say whether a process that is not our child is gone, or a zombie that nobody waited for."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        except FileNotFoundError:
+            return True
+        if state.split()[0] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_two_processes_are_two_episodes_and_each_is_the_environment(tmp_path):
+    """The second is started by what `--print-config` says, from another folder."""
+    printed = subprocess.run(
+        [*COMMAND[:4], LIBRARY.name, *COMMAND[5:], "--no-start-over", "--print-config"],
+        cwd=LIBRARY.parent, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    ((name, entry),) = json.loads(printed.stdout)["mcpServers"].items()
+    twin = Engine(load_application(LIBRARY)).environment()
+    twin.reset_now(7)
+    own = twin.call_now(*LEND)
+
+    async def run():
+        async with (
+            client(command=COMMAND[0], args=COMMAND[1:]) as one,
+            client(**entry, cwd=str(tmp_path)) as other,
+        ):
+            names = [[t.name for t in (await c.list_tools()).tools] for c in (one, other)]
+            result = await one.call_tool(*LEND)
+            diffs = [await text(c, "toolloom://diff") for c in (one, other)]
+            facts = json.loads(await text(other, "toolloom://episode"))
+            await one.call_tool("toolloom_start_over")
+            with pytest.raises(MCPError, match="Connection closed"):
+                await other.call_tool("lend_book", {"book_id": "x" * 5_000_000})
+            return names, result, [*diffs, await text(one, "toolloom://diff")], facts
+
+    names, result, diffs, facts = asyncio.run(run())
+    assert (name, facts["seed"], facts["calls"]) == ("toolloom-library", 7, 0)
+    assert names[0] == [*names[1], "toolloom_start_over"]
+    assert result.structured_content == json.loads(own.content)
+    assert diffs == ["[\n" + ",\n".join(twin.diff_now()) + "\n]", "[]", "[]"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_message_without_end_ends_the_session_and_says_so():
+    endless = subprocess.run(
+        COMMAND, input=b"x" * 5_000_000, capture_output=True, timeout=60, check=False
+    )
+    assert (endless.returncode, endless.stdout) == (2, b"")
+    assert b"a message of more than 4 MiB" in endless.stderr
+    assert len(endless.stderr.strip().splitlines()) == 1
+
+
+def test_standard_output_holds_the_protocol_alone_whatever_comes_in():
+    lines = [
+        b"", b"noise", b"[" * 100_000, b"\xff\xfe", b"{}", b'{"jsonrpc":"2.0","id":"\\ud800"}',
+        json.dumps(HELLO).encode(),
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b"more noise",
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"find_member",'
+        b'"arguments":{"email":"\\u202e\\u0000\\n"}}}',
+        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":5}}',
+        b'{"jsonrpc":"2.0","id":4,"method":"no/such"}',
+        b'{"jsonrpc":"2.0","id":5,"method":"ping"}',
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [*COMMAND[:3], "--json", *COMMAND[3:]],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.stdin.write(b"\n".join([*lines, b""]))
+    process.stdin.flush()
+    answers = {}
+    while 5 not in answers:
+        message = json.loads(process.stdout.readline())
+        assert message["jsonrpc"] == "2.0"
+        answers[message.get("id")] = message
+    rest, _ = process.communicate(timeout=30)
+    assert (process.returncode, rest) == (0, b"")
+    assert answers[1]["result"]["serverInfo"]["name"] == "toolloom-library"
+    assert answers[2]["result"]["isError"] is True
+    assert answers[3]["error"]["code"] == -32602
+    assert answers[4]["error"]["code"] == -32601
+
+
+_CLIENT = """
+import subprocess, sys, time
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+server.stdin.write(sys.argv[1].encode() + b"\\n")
+server.stdin.flush()
+server.stdout.readline()
+print(server.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_client_that_is_killed_leaves_no_process():
+    command = [sys.executable, "-c", _CLIENT, json.dumps(HELLO), *COMMAND]
+    killed = subprocess.Popen(command, stdout=subprocess.PIPE)
+    server = int(killed.stdout.readline())
+    assert not ended(server, within=0.2)
+    killed.kill()
+    killed.communicate()
+    assert ended(server)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_quietly_while_it_waits(number):
+    process = subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(json.dumps(HELLO).encode() + b"\n")
+    process.stdin.flush()
+    assert b"serverInfo" in process.stdout.readline()
+    process.send_signal(number)
+    assert process.wait(timeout=20) == 0
+    assert process.stderr.read() == b""
+    process.stdin.close()
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_lines_are_cut_however_they_arrive_and_the_unfinished_one_is_none():
+    async def run():
+        reading, writing = os.pipe()
+        lines = Lines(reading, limit=8)
+        for chunk in (b"on", b"e\ntwo\n", b"\n12345678\nrest"):
+            os.write(writing, chunk)
+        os.close(writing)
+        found = [line async for line in lines]
+        os.close(reading)
+        return found, lines.too_long
+
+    assert asyncio.run(run()) == (["one", "two", "", "12345678"], False)
