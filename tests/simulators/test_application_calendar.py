@@ -85,7 +85,8 @@ def test_cancelling_a_meeting_pays_its_catering_back_and_frees_the_equipment():
         calendar,
         "SELECT m.id, e.department_id AS department FROM meetings m "
         "JOIN employees e ON e.id = m.organiser_id WHERE m.status = 'planned' "
-        "AND m.room_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM catering_orders c WHERE c.meeting_id = m.id) ORDER BY m.id",
+        "AND m.room_id IS NOT NULL AND NOT EXISTS "
+        "(SELECT 1 FROM catering_orders c WHERE c.meeting_id = m.id) ORDER BY m.id",
     )
     left = done(calendar, "get_department", department_id=meeting["department"])["budget_left"]
     ordered = done(calendar, "order_catering", meeting_id=meeting["id"], menu_id="N4", portions=3)
