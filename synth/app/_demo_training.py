@@ -42,6 +42,8 @@ SFT_SECONDS = 170.0
 RL_SECONDS = 75.0
 KINDS = (TaskKind.LOOKUP,)
 """Kinds that so little training can teach so small a model; the report names them."""
+TAUGHT = ("bank", "clinic")
+"""Applications of the lessons: each further one costs prompts, and a dozen steps teach few."""
 DRAWN, TOOLS, ROWS = 12, (4, 6), 300
 """Agents drawn for each application, tools of each, and rows of them all."""
 AGENTS = 3
@@ -66,7 +68,7 @@ def train_and_measure(
     Returns:
         `model`, `sft`, `eval`, `rl` as plain data.
     """
-    known = {name: world for name, world in open_applications().items() if name != held_out}
+    known = open_applications(TAUGHT)
     lessons = run.with_name(f"{run.name}-lessons")
     with clock.stage("lessons"):
         rows = _lessons(config, workspace, lessons, known)

@@ -44,6 +44,8 @@ SERVERS = (
 HELD_OUT = "hotel"
 """The application whose rows are kept out of training."""
 LIVE_SHARE = 0.03
+STATES, AGENTS = 8, 12
+"""Of each application: seeding states is most of what many applications cost."""
 LR = 5e-4
 """Of fine-tuning: more than the default, because there are a dozen steps in all."""
 RUN = "demo"
@@ -93,9 +95,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     config = _config(arguments, workspace)
     with clock.stage("registry"):
         registry = _register(workspace)
-    folder = run_of(config, workspace)
+    broad = _broad(config)
+    folder = run_of(broad, workspace)
     with clock.stage("generate"):
-        report = _generate(config, workspace, folder, Goal(episodes=arguments.episodes))
+        report = _generate(broad, workspace, folder, Goal(episodes=arguments.episodes))
     with clock.stage("export"):
         written = export(folder, folder / "dataset", formats=("openai", "parquet"), limit=None)
         with afterwards():
@@ -133,6 +136,12 @@ def _config(arguments: argparse.Namespace, workspace: Path) -> Config:
     share = LIVE_SHARE if live else 0.0
     settings = [f"seed={arguments.seed}", f"generate.live_share={share}", f"train.sft.lr={LR}"]
     return load_config(None, settings)
+
+
+def _broad(config: Config) -> Config:
+    """Return the settings of the large dataset: a little of every application."""
+    update = {"states": STATES, "agents": AGENTS}
+    return config.model_copy(update={"generate": config.generate.model_copy(update=update)})
 
 
 def _listed(crawled: CrawlReport | None) -> int | None:
