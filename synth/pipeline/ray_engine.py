@@ -245,12 +245,13 @@ class RayEngine:
             ToolloomError: workers die, or cannot work.
         """
         name = planned.episode
+        rows = planned.model_dump_json().encode(), agent.model_dump_json().encode()
         while True:
             seat = await self._free()
             known = {} if self._books is None else self._books.journal.take(name)
             seat.playing.add(name)
             try:
-                answer = await seat.actor.play.remote(planned, agent, patient, known)
+                answer = await seat.actor.play.remote(*rows, patient, known)
             except RayTaskError:
                 raise  # a defect: as it would be here
             except RayError as error:
@@ -277,7 +278,8 @@ class RayEngine:
             journal.give(name, answer.known)
         if answer.failed is not None:
             raise raised(answer.failed)
-        return answer.episode
+        row = answer.episode
+        return None if row is None else Episode.model_validate_json(row)
 
     def held(self) -> bool:
         """Say whether an endpoint wants no request for a good while; look often."""

@@ -16,7 +16,7 @@ from synth.pipeline.generate import Generation
 from synth.pipeline.shards import merge_all
 from synth.pipeline.worker import Order, Worker
 from synth.pipeline.worlds import open_applications
-from synth.run import Run
+from synth.run import Episode, Run
 
 SETTINGS = ("generate.applications=['clinic']", "generate.agents=3", "generate.states=3")
 
@@ -57,7 +57,9 @@ def planned(tmp_path):
 
 async def play(worker, run, index, known=None):
     planned = run.plan[index]
-    return await worker.play(planned, run.agents[planned.agent], True, known or {})
+    agent = run.agents[planned.agent]
+    rows = planned.model_dump_json().encode(), agent.model_dump_json().encode()
+    return await worker.play(*rows, True, known or {})
 
 
 def test_an_episode_is_in_the_shard_before_it_is_answered_and_in_the_run_once_merged(planned):
@@ -68,9 +70,11 @@ def test_an_episode_is_in_the_shard_before_it_is_answered_and_in_the_run_once_me
         assert await worker.open({}) is None
         answer = await play(worker, run, 1)
         (line,) = [line for _, line in jsonl.lines(run.path / "shards" / "w" / "episodes-0.jsonl")]
-        assert answer.episode.trajectory.episode.encode() in line
+        episode = Episode.model_validate_json(answer.episode)
+        assert episode.trajectory.episode == run.plan[1].episode
+        assert answer.episode[1:] in line
         await worker.close()
-        return answer.episode
+        return episode
 
     episode = asyncio.run(work())
     for _ in range(2):  # what was merged is not merged again
