@@ -88,8 +88,9 @@ Sample = tuple[Planned, Episode, str]
 def _episodes(folder: Path) -> list[Sample]:
     """Return accepted episodes of one small deterministic run, with each one's Markdown."""
     run = folder / "runs" / "docs"
-    config = load_config(None, ["seed=4", "generate.errors.rate=0", "generate.tools=[5,8]"])
-    asyncio.run(generate(config, run, folder, Goal(accept=150)))
+    small = ["errors.rate=0", "tools=[5,8]", "states=2", "agents=8"]
+    config = load_config(None, ["seed=4", *(f"generate.{setting}" for setting in small)])
+    asyncio.run(generate(config, run, folder, Goal(accept=300)))
     plan = {planned.episode: planned for planned in read_plan(run)}
     agents = {agent.key: agent for agent in read_agents(run)}
     accepted = [episode for episode in read_episodes(run) if episode.verdict.passed]
@@ -115,13 +116,14 @@ def _picture(samples: list[Sample]) -> str:
 
 
 def _gallery(samples: list[Sample]) -> str:
-    """One accepted episode of every kind, for each application in turn."""
-    worlds = sorted({planned.world for planned, _, _ in samples})
-    parts = [MADE, "# Gallery", "", "One accepted episode of every kind, offline players.", ""]
-    for place, kind in enumerate(TaskKind):
-        of_kind = [s for s in samples if s[0].task.blueprint.kind is kind]
-        wanted = worlds[place % len(worlds)]
-        chosen = [s for s in of_kind if s[0].world == wanted] or of_kind
+    """One accepted episode of every application, the kinds in turn."""
+    worlds, kinds = sorted({planned.world for planned, _, _ in samples}), list(TaskKind)
+    intro = f"One accepted episode of each of {len(worlds)} applications, offline players."
+    parts = [MADE, "# Gallery", "", intro, ""]
+    for place, world in enumerate(worlds):
+        of_world = [s for s in samples if s[0].world == world]
+        wanted = kinds[place % len(kinds)]
+        chosen = [s for s in of_world if s[0].task.blueprint.kind is wanted] or of_world
         parts.append(min(chosen, key=lambda s: s[0].index)[2])
     return "\n".join(parts)
 
