@@ -12,10 +12,10 @@ from typing import TypedDict, Unpack
 
 import orjson
 
-from synth.core import voices
 from synth.core.canonical import content_key
 from synth.core.config import Limits
 from synth.core.errors import BudgetSpent, DiskFull, ModelFailed, ToolloomError
+from synth.core.hearing import hearing
 from synth.core.protocols import AgentPlayer, AgentView, Environment, Turn, UserPlayer, UserView
 from synth.core.types import (
     Agent,
@@ -129,7 +129,8 @@ class _Run:
             elif await self._user():
                 # A goodbye that also answers a question ("yes, go on, bye") is not yet the end:
                 # the agent would never act on it (tau2-bench #297).
-                last_act = bool(voices.questions(message.content or ""))
+                hears = hearing(self.task.persona.language)
+                last_act = bool(hears.questions(message.content or ""))
                 if not last_act:
                     return StopReason.USER_DONE
         return StopReason.MAX_TURNS

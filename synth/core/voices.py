@@ -248,35 +248,3 @@ def opening(
         del rest[:count]
     stated = [state(speaker, fact, rng) for fact in facts]
     return speaker.say("opening", rng, wants=" ".join(wants), facts=" ".join(stated))
-
-
-# --- what agents' words ask of a user --------------------------------------------------------
-
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_COURTESY = re.compile(
-    r"\b(anything|something|what) else\b|\belse (can|may|could) I\b|\bfurther (help|assist)|"
-    r"\b(more|other) (help|questions|requests)\b|\bcan I help you with (that|this)\b",
-    re.I,
-)
-_REQUEST = re.compile(
-    r"\b(please|kindly|could you|can you|would you)\b[^.]{0,40}"
-    r"\b(tell|give|provide|share|state|name|specify|confirm|send|let me know|supply|enter)\b|"
-    r"\bI (still )?(need|require)( to know)? (your|the)\b|^let me know (your|the|which|what)\b",
-    re.I,
-)
-
-
-_QUOTED = re.compile(r'"[^"]*"')
-_HIDDEN = str.maketrans(".?!", "\ue000\ue001\ue002")
-_SHOWN = str.maketrans("\ue000\ue001\ue002", ".?!")
-
-
-def questions(text: str) -> list[str]:
-    """Return an agent's sentences that want an answer; "anything else?" is none of them."""
-    # A title such as "Who goes there?" asks nothing and ends no sentence.
-    hidden = _QUOTED.sub(lambda match: match[0].translate(_HIDDEN), text)
-    return [
-        sentence.translate(_SHOWN)
-        for sentence in _SENTENCE.split(hidden)
-        if ("?" in sentence or _REQUEST.search(sentence)) and not _COURTESY.search(sentence)
-    ]

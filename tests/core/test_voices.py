@@ -93,23 +93,6 @@ def test_people_call_their_own_things_theirs(label, name, said):
     assert voices.possessive(Fact(name=name, label=label, value="x", spoken="x")) == said
 
 
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        ("What is your name?", ["What is your name?"]),
-        ("Done. Is there anything else I can do?", []),
-        ("I need your name. Then we go on.", ["I need your name."]),
-        ("Please tell me the size of the box.", ["Please tell me the size of the box."]),
-        ('I lent you "Who goes there?". Bye.', []),
-        ("Can I help you with anything else?", []),
-        ("First?\nSecond?", ["First?", "Second?"]),
-        ("Thank you for the information.", []),
-    ],
-)
-def test_questions_that_want_an_answer_are_told_from_courtesies(text, asked):
-    assert voices.questions(text) == asked
-
-
 def test_unknown_voices_and_languages_are_named_with_a_hint():
     with pytest.raises(UnknownName, match="did you mean 'polite'"):
         opening("polit", 1)

@@ -148,6 +148,10 @@ def test_a_yes_and_an_answer_come_together(talk):
         "Your loan is due on 3 March 2026. Is there anything else I can help with?",
         "I am sorry, I cannot do that. The rule is: no loan is extended twice.",
         'I found "Who goes there?" for you.',
+        "I have your phone number on file: +49 157 747 45 74. If you need to change it, please "
+        "let me know.",
+        "Your loan is extended. Please let me know if you have any other questions.",
+        "All done. Please feel free to tell me if something is missing. Did that help?",
     ],
 )
 @pytest.mark.parametrize("voice", voices.names())
@@ -156,6 +160,14 @@ def test_a_report_an_answer_or_a_refusal_ends_the_talk_with_a_closing_sentence(t
     assert done is True
     assert text
     assert not values(text)
+
+
+@pytest.mark.parametrize("question", ["Hello! How can I help you?", "What would you like to do?"])
+def test_who_asks_for_the_wish_hears_it_again_and_not_for_ever(talk, question):
+    talk = talk()
+    answers = [talk(question) for _ in range(PATIENCE + 1)]
+    assert all(CLAUSE in text and not done for text, done in answers[:-1])
+    assert answers[-1][1] is True
 
 
 def test_one_moment_is_waited_for_and_not_for_ever(talk):

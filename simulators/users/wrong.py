@@ -1,0 +1,94 @@
+"""What a user must not agree to: a proposal that has other values than theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from synth.core.hearing import Hearing
+from synth.core.types import Fact
+
+_QUOTED = re.compile(r'"([^"]+)"')
+_VALUE = re.compile(r"[\w.@+:-]*[\w@]")
+_AMOUNT = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?) ([^\W\d_]{3,})")
+_MONTH = 3
+"""Letters by which a month is told from a unit."""
+
+
+def wrong_fact(
+    heard: str, facts: Sequence[Fact], clauses: Sequence[str], hears: Hearing
+) -> Fact | None:
+    """Return a fact that an agent has wrong: another value stands beside its label.
+
+    Args:
+        heard: what the agent says.
+        facts: what the user knows.
+        clauses: what they want; values in them are no mistakes.
+        hears: the language of all of these.
+    """
+    wished = {word.casefold() for clause in clauses for word in _VALUE.findall(clause)}
+    for fact in facts:
+        # Two payees have two IBANs: a value is wrong if it is that of none of them.
+        head = hears.head(fact.label)
+        alike = [other for other in facts if hears.head(other.label) == head]
+        for value in _beside(heard, fact.label, hears):
+            if value.casefold() not in wished and not any(_agrees(value, f) for f in alike):
+                return fact
+    return None
+
+
+def _beside(heard: str, label: str, hears: Hearing) -> Iterator[str]:
+    """Yield the values that are put right behind a label: `the size of the box is L`."""
+    if label.lower() not in heard.lower():
+        return  # compiling a pattern for each label takes longer than all the rest
+    joints = "|".join(f" {re.escape(word)}" for word in hears.copula)
+    pattern = rf"\b{re.escape(label)}(?!\w)(?:{joints}|:|：| =|,)? *(\"[^\"]+\"|[\w.@+:-]*[\w@])"
+    for match in re.finditer(pattern, heard, re.I):
+        value = match[1].strip('"')
+        # A plain word goes on with the sentence; figures, addresses, codes and sizes are values.
+        marked = match[1].startswith('"') or any(c.isdigit() or c in "@+" for c in value)
+        if marked or (value.isupper() and len(value) <= 3):
+            yield value
+
+
+def _agrees(value: str, fact: Fact) -> bool:
+    said = value.casefold()
+    for text in (fact.spoken.casefold(), str(fact.value).casefold()):
+        if said == text.strip('"') or said in _VALUE.findall(text):
+            return True
+        # 12,50 for 12.50 EUR; 03.03.2026 for 2026-03-03
+        if any(c.isdigit() for c in said) and _figures(said) == _figures(text):
+            return True
+    return False
+
+
+def _figures(text: str) -> list[int]:
+    return sorted(int(digits) for digits in re.findall(r"[0-9]{1,15}", text))
+
+
+def other_values(heard: str, own: Sequence[str], hears: Hearing) -> bool:
+    """Return whether quoted names or amounts of a unit are all others than the user's.
+
+    Args:
+        heard: what the agent says.
+        own: texts that hold the user's values.
+        hears: the language of both.
+    """
+    mine = "\n".join(own)
+    quoted, my_quoted = set(_QUOTED.findall(heard)), set(_QUOTED.findall(mine))
+    if quoted and my_quoted and not quoted & my_quoted:
+        return True
+    amounts, my_amounts = amounts_of(heard, hears), amounts_of(mine, hears)
+    return any(
+        not numbers & my_amounts[unit] for unit, numbers in amounts.items() if unit in my_amounts
+    )
+
+
+def amounts_of(text: str, hears: Hearing) -> dict[str, set[str]]:
+    """Return the numbers that stand before each unit: `5 days` -> `{"day": {"5"}}`."""
+    months = {month[:_MONTH] for month in hears.months}
+    found: dict[str, set[str]] = {}
+    for number, unit in _AMOUNT.findall(text):
+        if unit.lower()[:_MONTH] not in months:
+            found.setdefault(unit.lower().rstrip("s"), set()).add(number.replace(",", "."))
+    return found
