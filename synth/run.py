@@ -8,6 +8,8 @@
     failures-0.jsonl     one line for each time that the infrastructure broke an episode
     calls-0.jsonl        every reply of a model and what it cost (see `synth.core.llm.journal`)
     report.json, .md     what came of it, written at the end
+    shards/              what workers on other machines wrote, until it is merged into these files
+                         (see `synth.pipeline.shards`); their journals become calls-1.jsonl, …
 
 Every row begins with the checksum of the rest. Resume trusts these files only. The plan grows
 deterministically from the configuration, so a plan row lost to a crash is made again. Finished
