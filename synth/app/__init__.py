@@ -29,6 +29,7 @@ COMMANDS = {
     "replay": "make every trajectory of a run again: the same must come of it",
     "export": "write the dataset of a run",
     "lint": "prove an application sound",
+    "play": "play the agent yourself, against the scripted user",
     "serve": "serve an application as an MCP server, for any agent client",
     "models": "fetch a small model",
     "train": "sft, rl: train a model on a dataset or in the environments",
