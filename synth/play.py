@@ -155,7 +155,8 @@ class _Run:
         self.acting = Fault.USER
         blueprint = self.task.blueprint
         facts = blueprint.opening + blueprint.withheld + blueprint.background
-        view = UserView(self.task.persona, blueprint.clauses, facts, self.said)
+        opening = blueprint.opening
+        view = UserView(self.task.persona, blueprint.clauses, facts, self.said, opening)
         turn = await self.stage["user_player"].turn(view)
         content = turn.message.content
         if turn.message.role != "user" or not content or turn.message.tool_calls:

@@ -8,11 +8,15 @@ refused (Kiln #1784), and a goodbye glued to the stop token is delivered (toloka
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
+from simulators.users.guard import PROMPTS, problem, untold
+from synth.core import voices
 from synth.core.errors import ToolloomError
+from synth.core.hearing import hearing
 from synth.core.prompts import prompts
 from synth.core.protocols import LLM, ChatRequest, Finish, Reply, Sampler, Turn, UserView
 from synth.core.types import Message, Usage
@@ -20,27 +24,12 @@ from synth.core.types import Message, Usage
 STOP = "###DONE###"
 TRIES = 3
 """Replies asked for before the episode is given up as the user's fault."""
-_PROMPTS = "simulators.users.prompts"
 _STOP = re.compile(r"#{2,}\s*(DONE|STOP)\s*#{2,}", re.I)
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.S | re.I)
-_LEAK = re.compile(
-    r"\b(as (the|a) (user|customer|simulated)|my (role|instructions|persona|rules)|"
-    r"the (user|customer) (should|would|wants)|stay in (role|character)|role-?play|"
-    r"system prompt)\b",
-    re.I,
+_THOUGHT = re.compile(
+    r"<(think|thinking|reasoning|note|notes|private)>.*?(</\1>|\Z)|\[(?:note|private)[^\]]*\]",
+    re.S | re.I,
 )
-_AGENT_LIKE = re.compile(
-    r"\b(how (can|may) I (help|assist)|I('d| would) be happy to (help|assist) you|"
-    r"is there anything else I can (do|help)|let me (check|look)\b[^.?!]{0,40}\bfor you|"
-    r"I('ve| have|'ll| will) (just |now )?(book|cancel|chang|check|creat|mov|process|refund|"
-    r"schedul|updat)\w*[^.?!,]{0,40}\b(for you|your))\b|"
-    r"(^|[.?!] )(agent|assistant|clerk|representative|support) ?:",
-    re.I,
-)
-"""The other side's words, also at the end: models write the whole conversation."""
-_IDENTIFIER = re.compile(
-    r"[\w.+-]+@[\w-]+\.[\w.-]*\w|(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{3,}|\d{4,}"
-)
+"""What a user thinks is never shown to the agent."""
 
 
 class ModelUser:
@@ -53,7 +42,7 @@ class ModelUser:
 
     def __init__(self, llm: LLM, sampler: Sampler | None = None) -> None:
         self._llm, self._sampler = llm, sampler or Sampler(temperature=0.8, max_tokens=300)
-        prompt = f"user/{prompts(_PROMPTS).hash('user')}"
+        prompt = f"user/{prompts(PROMPTS).hash('user')}"
         self.who = f"model:{llm.name}@{prompt} ({self._sampler})"
 
     async def turn(self, view: UserView) -> Turn:
@@ -64,23 +53,30 @@ class ModelUser:
             BudgetSpent: it may not be asked for.
             ToolloomError: the model cannot be brought to play a user: the user's fault.
         """
-        messages = self._messages(view)
         spent: Usage | None = None
-        problem = ""
-        for _ in range(TRIES):
-            reply = await self._llm.complete(ChatRequest(messages, (), self._sampler))
+        why = ""
+        for left in reversed(range(TRIES)):
+            reply = await self._llm.complete(ChatRequest(self._messages(view), (), self._sampler))
             spent = reply.usage if spent is None else spent + reply.usage
-            text, done = _read(reply.message.content or "")
-            problem = _withheld(reply) or _problem(text, done, view)
-            if not problem:
-                said = text or "Thank you, goodbye."
-                message = Message(role="user", content=said)
+            raw, done = _read(reply.message.content or "")
+            text = " ".join(raw.split())
+            why = _withheld(reply) or problem(raw, text, done=done, view=view)
+            # An agent can still ask for what was left out: better late than not at all.
+            why = why or (untold(text, view) if left else "")
+            if not why:
+                message = Message(role="user", content=text or _goodbye(view))
+                done = done or _is_over(text, view)
                 return Turn(message, done=done, usage=spent, repairs=reply.repairs)
-        raise ToolloomError(f"the model playing the user {problem}", where=self._llm.name)
+        raise ToolloomError(f"the model playing the user failed: {why}", where=self._llm.name)
 
     def _messages(self, view: UserView) -> list[dict[str, Any]]:
-        system = prompts(_PROMPTS).render(
-            "user", persona=view.persona, clauses=view.clauses, facts=view.facts, stop=STOP
+        system = prompts(PROMPTS).render(
+            "user",
+            persona=view.persona,
+            clauses=view.clauses,
+            facts=view.facts,
+            opening=view.opening,
+            stop=STOP,
         )
         # To the model, the user's words are its own and the agent is who it talks to.
         turned = {"user": "assistant", "assistant": "user"}
@@ -92,39 +88,33 @@ class ModelUser:
 def _withheld(reply: Reply) -> str:
     """Say why a reply cannot be delivered whatever it says; empty if it can."""
     if reply.finish == Finish.LENGTH:
-        return "was cut off"
-    return "" if reply.usable else f"gave no message: {reply.finish}"
+        return "it was cut off"
+    return "" if reply.usable else f"it gave no message: {reply.finish}"
 
 
 def _read(content: str) -> tuple[str, bool]:
     """Return what is said, and whether the stop token stood with it."""
     text = _THOUGHT.sub("", content)
     done = _STOP.search(text) is not None
-    return " ".join(_STOP.sub(" ", text).split()), done
+    return _STOP.sub(" ", text).strip(), done
 
 
-def _problem(text: str, done: bool, view: UserView) -> str:
-    """Say why a message cannot be delivered; empty if it can."""
-    if not text and not (done and view.messages):
-        return "said nothing"
-    if _LEAK.search(text):
-        return "talked about its instructions"
-    if _AGENT_LIKE.search(text):
-        return "took the agent's role"
-    invented = next(_invented(text, view), None)
-    return f"invented {invented!r}" if invented else ""
+def _goodbye(view: UserView) -> str:
+    return voices.voice("plain", view.persona.language).say("thanks", random.Random(0))
 
 
-def _invented(text: str, view: UserView) -> Iterator[str]:
-    """Yield identifiers, addresses and long numbers that the user cannot know."""
-    known = [str(part) for fact in view.facts for part in (fact.value, fact.spoken)]
-    known += [*view.clauses, *(m.content or "" for m in view.messages), view.persona.name]
-    bare = _squeeze("\n".join(known))
-    for match in _IDENTIFIER.finditer(text):
-        if _squeeze(match[0]) not in bare:
-            yield match[0]
+def _is_over(text: str, view: UserView) -> bool:
+    """Say whether a user takes leave without the stop token, as weak models do for ever.
+
+    The agent has asked nothing and is not at work; otherwise its turn is still to come.
+    """
+    hears = hearing(view.persona.language)
+    heard = _last_heard(view.messages)
+    if not heard or hears.questions(heard) or hears.has("wait", heard):
+        return False
+    return hears.takes_leave(text)
 
 
-def _squeeze(text: str) -> str:
-    """Leave out what people write differently each time: case, spaces, dashes."""
-    return re.sub(r"[\s\-()]+", "", text.casefold())
+def _last_heard(messages: Sequence[Message]) -> str:
+    said = (m.content for m in reversed(messages) if m.role == "assistant" and m.content)
+    return next(said, None) or ""

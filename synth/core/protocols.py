@@ -142,6 +142,8 @@ class UserView:
     facts: tuple[Fact, ...]
     """Everything they know; what is not in the opening is told when asked."""
     messages: Sequence[Message]
+    opening: tuple[Fact, ...] = ()
+    """Those of the facts that the first message states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ FACTS = (
 )
 
 
-def turn(llm, *said):
+def turn(llm, *said, opening=()):
     roles = ("user", "assistant")
     messages = [Message(role=roles[i % 2], content=text) for i, text in enumerate(said)]
-    view = UserView(PERSONA, ("borrow a book",), FACTS, messages)
+    view = UserView(PERSONA, ("borrow a book",), FACTS, messages, opening)
     return asyncio.run(ModelUser(llm, Sampler(temperature=0.3)).turn(view))
 
 
@@ -54,7 +54,7 @@ def test_the_prompt_speaks_of_neither_tools_nor_rubrics():
         (f"Thanks.\n{STOP}\nGoodbye.", "Thanks. Goodbye.", True),
         ("Thanks. ###STOP###", "Thanks.", True),
         (f"<think>I am the user, so I stop.</think>Bye. {STOP}", "Bye.", True),
-        ("<think>never closed", "Thank you, goodbye.", None),
+        ("<think>never closed", "Good, thank you. Goodbye.", None),
     ],
 )
 def test_a_closing_sentence_is_delivered_and_the_token_is_not(reply, said, done):
@@ -72,16 +72,30 @@ def test_a_closing_sentence_is_delivered_and_the_token_is_not(reply, said, done)
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ("As the user I should agree. Yes.", "instructions"),
-        ("My instructions say that I want a book.", "instructions"),
-        ("How can I help you today?", "agent's role"),
-        ("Yes, please. I have now cancelled your booking.", "agent's role"),
-        ("I want a book.\nAgent: Of course, which one?", "agent's role"),
-        ("Yes. Let me check that loan for you.", "agent's role"),
-        ("My number is K-4711.", "invented 'K-4711'"),
-        ("Write to bob@ex.org.", "invented 'bob@ex.org'"),
-        ("My PIN is 20394.", "invented '20394'"),
-        ("", "said nothing"),
+        ("As the user I should agree. Yes.", "leak"),
+        ("My instructions say that I want a book.", "leak"),
+        ("I was told not to reveal my phone. Yes.", "leak"),
+        ("As an AI language model I cannot borrow books.", "leak"),
+        ("What you want: to borrow a book.", "leak"),
+        ("I write one message at a time, in the first person. A book, please.", "leak"),
+        ("I am here:\n- to borrow a book\n- e-mail: ann@ex.org", "leak"),
+        ("1. phone: +49 30 1234567\n2. e-mail: ann@ex.org", "leak"),
+        ("How can I help you today?", "role"),
+        ("Thank you for contacting us!", "role"),
+        ("Yes, please. I have now cancelled your booking.", "role"),
+        ("Your booking has been successfully cancelled.", "role"),
+        ("I want a book.\nAgent: Of course, which one?", "role"),
+        ("Yes. Let me check that loan for you.", "role"),
+        ("Let me look that up.", "role"),
+        ("Could you please provide me with your e-mail address?", "role"),
+        ("I am a virtual assistant.", "role"),
+        ("My number is K-4711.", "invented: nobody told it 'K-4711'"),
+        ("Write to bob@ex.org.", "invented: nobody told it 'bob@ex.org'"),
+        ("My PIN is 20394.", "invented: nobody told it '20394'"),
+        ("It is +49 30 765 43 21.", "invented: nobody told it '.49 30 765 43 21'"),
+        ("I would pay 20 EUR for it.", "invented: nobody told it '20 EUR'"),
+        ("I was born on 3 May 1990.", "invented: nobody told it '3 May"),
+        ("", "empty: said nothing"),
     ],
 )
 def test_what_no_user_says_is_asked_for_again_and_then_the_users_fault(reply, why):
@@ -110,11 +124,50 @@ def test_a_reply_that_was_cut_off_is_asked_for_again():
         "I need 2 books for 14 days.",
         "I have checked my mail, and your letter is not there.",
         "Please support: it is urgent, and I will wait for you.",
+        "Could you tell me your opening hours?",
+        "Let me check my papers. It is ann@ex.org.",
+        "Good, so my booking has been cancelled? Then book another one for me.",
+        "I want two things:\n- a book\n- a card",
     ],
 )
 def test_facts_and_what_the_agent_said_may_be_repeated(reply):
     result = turn(ScriptedLLM([reply]), "I want a book.", "Do you mean loan L-77?")
-    assert result.message.content == reply
+    assert result.message.content == " ".join(reply.split())
+
+
+@pytest.mark.claim("d02")
+@pytest.mark.parametrize(
+    ("heard", "said", "done"),
+    [
+        ("Your book is lent to you.", "Thank you, goodbye.", True),
+        ("Good day to you.", "Thank you.", True),
+        ("You're welcome. Let me know if you need anything.", "Thank you so much!", True),
+        ("Shall I lend it to you?", "Yes, thank you, bye.", False),
+        ("One moment, I will look.", "Thank you.", False),
+        ("Your book is lent to you.", "Thanks. When is it due?", False),
+        ("Your book is lent to you.", "Thank you, and now another one.", False),
+    ],
+)
+def test_a_user_that_takes_leave_without_the_token_has_left(heard, said, done):
+    assert turn(ScriptedLLM([said]), "I want a book.", heard).done is done
+
+
+def test_a_first_message_that_leaves_out_what_it_should_state_is_asked_for_again():
+    opening = FACTS[:1]
+    llm = ScriptedLLM(["I want a book.", "I want a book, I am ANN@ex.org."])
+    assert turn(llm, opening=opening).message.content.endswith("ANN@ex.org.")
+    system = llm.requests[0].messages[0]["content"]
+    assert "first message says what you want and states" in system
+    assert "e-mail ann@ex.org" in system
+    late = turn(ScriptedLLM(["I want a book."] * TRIES), opening=opening)
+    assert late.message.content == "I want a book."  # the agent can ask
+    answer = turn(ScriptedLLM(["Yes."]), "I want a book.", "Shall I?", opening=opening)
+    assert answer.message.content == "Yes."
+
+
+@pytest.mark.parametrize("note", ["<note>they lie</note>", "[private: be careful]", "<think>x"])
+def test_private_notes_never_reach_the_agent(note):
+    assert turn(ScriptedLLM([f"Yes. {note}"]), "Hi.", "And?").message.content == "Yes."
 
 
 def test_a_failing_endpoint_is_not_the_users_fault():
