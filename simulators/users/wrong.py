@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from synth.core.hearing import Hearing
+from synth.core.invented import amounts
 from synth.core.types import Fact
 
 _QUOTED = re.compile(r'"([^"]+)"')
 _VALUE = re.compile(r"[\w.@+:-]*[\w@]")
-_AMOUNT = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?) ([^\W\d_]{3,})")
-_MONTH = 3
-"""Letters by which a month is told from a unit."""
 
 
 def wrong_fact(
@@ -78,17 +76,9 @@ def other_values(heard: str, own: Sequence[str], hears: Hearing) -> bool:
     quoted, my_quoted = set(_QUOTED.findall(heard)), set(_QUOTED.findall(mine))
     if quoted and my_quoted and not quoted & my_quoted:
         return True
-    amounts, my_amounts = amounts_of(heard, hears), amounts_of(mine, hears)
+    theirs, own_amounts = amounts(heard, hears), amounts(mine, hears)
     return any(
-        not numbers & my_amounts[unit] for unit, numbers in amounts.items() if unit in my_amounts
+        not set(numbers) & set(own_amounts[unit])
+        for unit, numbers in theirs.items()
+        if unit in own_amounts
     )
-
-
-def amounts_of(text: str, hears: Hearing) -> dict[str, set[str]]:
-    """Return the numbers that stand before each unit: `5 days` -> `{"day": {"5"}}`."""
-    months = {month[:_MONTH] for month in hears.months}
-    found: dict[str, set[str]] = {}
-    for number, unit in _AMOUNT.findall(text):
-        if unit.lower()[:_MONTH] not in months:
-            found.setdefault(unit.lower().rstrip("s"), set()).add(number.replace(",", "."))
-    return found

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import cache
 
-from synth.core.hearing import hearing, languages
+from synth.core.hearing import Hearing, hearing, languages
 
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
 _PHONE = re.compile(r"(?<![\w.,])\+?\d(?:[\s()/.-]{0,2}\d){6,}(?!\w)")
@@ -40,6 +40,9 @@ _ANY_NUMBER = re.compile(_NUMBER)
 _ISO = re.compile(r"\d{4}-(?P<month>\d\d)-(?P<day>\d\d)(?!\d)")
 _FIGURES = re.compile(r"(?<![\d./])(\d{1,2})([./])(\d{1,2})\2(?:\d{4}|\d\d)?(?![\d/])")
 _CHINESE = re.compile(r"(?P<month>\d{1,2})月(?P<day>\d{1,2})[日号]")
+_AMOUNT = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?) ([^\W\d_]{3,})")
+_MONTH = 3
+"""Letters by which a month is told from a unit."""
 _LOOSE = re.compile(r"[\s\-().,'’/\u00a0\u202f]+")
 
 _Day = tuple[int, int]
@@ -73,6 +76,21 @@ class Known:
             for match in pattern.finditer(rest):
                 if not _PLAIN.fullmatch(match[0]) and _squeeze(match[0]) not in self._bare:
                     yield match[0]
+
+
+def amounts(text: str, hears: Hearing) -> dict[str, list[str]]:
+    """Return the numbers that stand before each unit, in order: `5 days` -> `{"day": ["5"]}`.
+
+    Args:
+        text: anybody's.
+        hears: its language, whose months are no units.
+    """
+    months = {month[:_MONTH] for month in hears.months}
+    found: dict[str, list[str]] = {}
+    for number, unit in _AMOUNT.findall(text):
+        if unit.lower()[:_MONTH] not in months:
+            found.setdefault(unit.lower().rstrip("s"), []).append(number.replace(",", "."))
+    return found
 
 
 def _squeeze(text: str) -> str:
@@ -117,8 +135,8 @@ def _months() -> tuple[re.Pattern[str], dict[str, set[int]]]:
         for number, month in enumerate(hearing(language).months, 1):
             if month.isascii() or month[0].isalpha():
                 numbers.setdefault(month.casefold(), set()).add(number)
-    for name, number in [(n, v) for n, v in numbers.items() if len(n) > 3]:
-        numbers.setdefault(name[:3], set()).update(number)
+    for name, own in [(name, own) for name, own in numbers.items() if len(name) > 3]:
+        numbers.setdefault(name[:3], set()).update(own)
     names = "|".join(sorted(map(re.escape, numbers), key=len, reverse=True))
     pattern = (
         rf"(?<![\w.,])(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.)? (?:of |de )?(?P<month>{names})\b|"

@@ -6,7 +6,6 @@ The gate order is that of papers 2.5; the first stage that fails is the reason.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from synth.core.errors import ToolloomError
@@ -27,9 +26,8 @@ from synth.judge.criteria import judge_criterion
 from synth.judge.evidence import Evidence, quote
 from synth.judge.form import form_problem
 from synth.judge.replay import replay_problem
-from synth.judge.rules import CODE, rule_problem
-
-_SPACING = re.compile(r"[\s-]+")
+from synth.judge.rules import rule_problem
+from synth.judge.users import users_fault
 
 
 async def judge(
@@ -95,31 +93,10 @@ async def judge(
 def _failed(
     task: Task, trajectory: Trajectory, reason: str, results: Sequence[CriterionResult]
 ) -> Verdict:
-    untold = _untold(task, trajectory)
-    if untold is None:
+    wrong = users_fault(task, trajectory)
+    if wrong is None:
         return _verdict(trajectory, reason, results)
-    said = f"{reason}, but the user never told the {untold}"
-    return _no_verdict(trajectory, Fault.USER, said)
-
-
-def _untold(task: Task, trajectory: Trajectory) -> str | None:
-    """Return what the user should have told at once, in one word, and never did.
-
-    An agent that does not learn who it talks to has not failed (tau2-bench #392: up to a third of
-    failed runs were the simulated user's fault). Only addresses and codes that are said as they are
-    count: a moment or an amount can be told in many ways.
-    """
-    said = _squeeze(" ".join(m.content or "" for m in trajectory.messages if m.role == "user"))
-    for fact in task.blueprint.opening:
-        value = _squeeze(str(fact.value))
-        as_it_is = _squeeze(fact.spoken) == value and CODE.fullmatch(str(fact.value))
-        if as_it_is and value not in said:
-            return fact.label
-    return None
-
-
-def _squeeze(text: str) -> str:
-    return _SPACING.sub("", text.casefold())
+    return _no_verdict(trajectory, Fault.USER, f"{reason}, but the user {wrong}")
 
 
 def _stage(name: str, problem: str | None) -> CriterionResult:
