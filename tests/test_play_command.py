@@ -73,19 +73,18 @@ def test_in_a_terminal_it_has_colours_a_prompt_and_ends_with_ctrl_c_or_ctrl_d(en
         env={**os.environ, "TERM": "xterm-256color"},
     )  # fmt: skip
     os.close(below)
-    seen = b""
-    sent = False
+    seen, asked = b"", 0.0
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if not select.select([above], [], [], 1.0)[0]:
-            continue
-        try:
-            seen += os.read(above, 4096)
-        except OSError:  # its end is closed
-            break
-        if not sent and seen.rstrip().endswith(b">"):
+        if select.select([above], [], [], 0.5)[0]:
+            try:
+                seen += os.read(above, 4096)
+            except OSError:  # its end is closed
+                break
+        # Again after a while: between the prompt and the reading, readline hears no signal.
+        elif seen.rstrip().endswith(b">") and time.monotonic() > asked + 2.0:
             os.write(above, end)
-            sent = True
+            asked = time.monotonic()
     os.close(above)
     assert process.wait(timeout=30) == code, seen.decode()
     assert b"\x1b[1;36m" in seen

@@ -126,7 +126,7 @@ def _config(name: str, arguments: argparse.Namespace, url: str | None) -> dict[s
     """Return the entry of a client's mcp.json; paths are absolute, clients start anywhere."""
     if url is not None:
         return {"mcpServers": {f"toolloom-{name}": {"type": "http", "url": url}}}
-    installed = shutil.which("toolloom")
+    installed = shutil.which("toolloom", path=str(Path(sys.executable).parent))
     begin = [installed] if installed else [sys.executable, "-m", "synth"]
     given = arguments.application
     is_file = "/" in given or Path(given).suffix != ""

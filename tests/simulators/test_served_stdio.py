@@ -15,6 +15,9 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from simulators.served.stdio import Lines
 from simulators.sql.engine import Engine
 from simulators.sql.load import load_application
+from synth.core.store import Workspace
+from tool_registry import browse
+from tool_registry.crawl import crawl
 
 LIBRARY = Path(__file__).parent / "data" / "library.yaml"
 LEND = ("lend_book", {"book_id": "B1", "member_id": "M001"})
@@ -148,15 +151,14 @@ def test_a_client_that_is_killed_leaves_no_process():
     assert ended(server)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_quietly_while_it_waits(number):
+def test_a_signal_ends_it_quietly_while_it_waits():
     process = subprocess.Popen(
         COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     process.stdin.write(json.dumps(HELLO).encode() + b"\n")
     process.stdin.flush()
     assert b"serverInfo" in process.stdout.readline()
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 0
     assert process.stderr.read() == b""
     process.stdin.close()
@@ -176,3 +178,18 @@ def test_lines_are_cut_however_they_arrive_and_the_unfinished_one_is_none():
         return found, lines.too_long
 
     assert asyncio.run(run()) == (["one", "two", "", "12345678"], False)
+
+
+def test_our_own_crawler_takes_every_tool_with_its_effect_from_the_printed_entry(tmp_path):
+    line = [*COMMAND[:4], "clinic", "--print-config"]
+    printed = subprocess.run(line, capture_output=True, timeout=60, check=True)
+    entry = tmp_path / "mcp.json"
+    entry.write_bytes(printed.stdout)
+    workspace = Workspace(tmp_path / "workspace")
+    (server,) = asyncio.run(crawl([str(entry)], workspace=workspace)).servers
+    specs = load_application("clinic").specs
+    assert (server.outcome, server.tools) == ("ok", len(specs) + 1), server.reason
+    for name, spec in specs.items():
+        found = browse.show(workspace, f"{server.server}/{name}")["versions"][0]
+        assert (found["effect"], found["effect_source"]) == (spec.effect, "annotated")
+        assert found["parameters"] == spec.parameters
