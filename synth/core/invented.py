@@ -139,7 +139,8 @@ def _months() -> tuple[re.Pattern[str], dict[str, set[int]]]:
         numbers.setdefault(name[:3], set()).update(own)
     names = "|".join(sorted(map(re.escape, numbers), key=len, reverse=True))
     pattern = (
-        rf"(?<![\w.,])(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.)? (?:of |de )?(?P<month>{names})\b|"
+        rf"(?<![\w.,])(?<!\d )(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.)? (?:of |de )?"
+        rf"(?P<month>{names})\b(?! (?:I|we|you|it|they|be|not|have)\b)|"
         rf"\b(?P<first>{names})\.? (?P<late>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:.,]\d|\w)"
     )
     return re.compile(pattern, re.I), numbers

@@ -27,6 +27,7 @@ KNOWN = Known([
         "15000 or 15'000 of them",
         "Give me 2 books for 14 days at 3pm or 10am, the 2nd one, 5kg, 30min, in 24h.",
         "Room 0.12 costs nothing.",
+        "It is +49 157 747 45 74. May I go on, or is it 5. May I ask again?",
         "",
     ],
 )

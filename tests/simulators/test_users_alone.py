@@ -1,0 +1,113 @@
+"""Scripted users alone against a scripted agent, over many episodes: what they never do."""
+
+import random
+
+import pytest
+
+from simulators.users.scripted import PATIENCE, ScriptedUser
+from synth.core import voices
+from synth.core.hearing import hearing, languages
+from synth.core.invented import Known
+from synth.core.protocols import UserView
+from synth.core.types import Fact, Message, Persona
+
+LINES = (
+    "What is your {label}?",
+    "Could you tell me your {label} and your customer number?",
+    "Is it {code}, or rather {code}?",
+    "Your {label} is {code}. Is that correct?",
+    'I would take "{code}" for {number}.00 EUR by {number} days. Shall I go ahead?',
+    "I wrote to {code}@example.org on {number} March 2026. Which address is right?",
+    "Who am I speaking with?",
+    "What is your IBAN?",
+    "How can I help you?",
+    "One moment, I will look at {code}.",
+    "If you need to change {code}, please let me know.",
+    "Done: {code}.",
+    "",
+)
+
+
+def made(rng):
+    """Draw facts, wishes and what else a user of an episode needs."""
+
+    def digits(count):
+        return "".join(str(rng.randrange(10)) for _ in range(count))
+
+    values = {
+        "e-mail address": f"user{digits(3)}@example.net",
+        "phone number": f"+49 {digits(3)} {digits(4)} {digits(2)}",
+        "name": rng.choice(("Ann Lee", "José Ruiz", "王 伟")),
+        "IBAN": f"DE{digits(2)} {digits(4)} {digits(4)}",
+        "day of the payment": f"{rng.randint(1, 28)} May 2026",
+        "amount of the order": f"{digits(3)}.00 EUR",
+        "size of the box": "L",
+    }
+    labels = rng.sample(sorted(values), rng.randint(0, len(values)))
+    facts = tuple(
+        Fact(name=f"user.f{i}", label=label, value=values[label], spoken=values[label])
+        for i, label in enumerate(labels)
+    )
+    clause = f'move {digits(2)}.50 EUR to "{digits(4)} Club" on {rng.randint(1, 28)} June 2026'
+    return facts, (clause,), rng.choice(tuple(values))
+
+
+def episode(number):
+    """Play one; return the texts of the user and what they may hold."""
+    rng = random.Random(number)
+    language = rng.choice(languages())
+    persona = Persona(name="Ann Lee", voice=rng.choice(voices.names(language)), language=language)
+    facts, clauses, asked = made(rng)
+    request = voices.opening(persona, clauses, facts[:2], rng)
+    user, messages, said = ScriptedUser(request, rng), [], []
+    for _ in range(8):
+        view = UserView(persona, clauses, facts, messages)
+        turn = _now(user.turn(view))
+        said.append(turn.message.content)
+        messages.append(turn.message)
+        if turn.done:
+            break
+        code = f"K-{rng.randrange(10_000):04d}"
+        line = rng.choice(LINES).format(label=asked, code=code, number=rng.randint(13, 99))
+        messages.append(Message(role="assistant", content=line))
+    known = [*clauses, persona.name, *(f.spoken for f in facts)]
+    return said, Known(known)
+
+
+def _now(coroutine):
+    """Run what never waits; an event loop for each message would take longer than the talk."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("a scripted user waits for nothing")
+
+
+def never_invents(numbers):
+    for number in numbers:
+        said, known = episode(number)
+        for text in said:
+            assert text.strip(), number
+            assert list(known.invented(text)) == [], (number, text)
+
+
+@pytest.mark.claim("d08")
+@pytest.mark.claim("k2-users")
+def test_a_scripted_user_never_utters_an_identifier_that_is_not_in_its_facts():
+    never_invents(range(1000))
+
+
+@pytest.mark.soak
+def test_a_scripted_user_never_utters_a_foreign_identifier_in_ten_thousand_episodes():
+    never_invents(range(10_000))
+
+
+def test_whatever_it_is_asked_it_does_not_go_on_for_ever():
+    persona = Persona(name="Ann Lee", voice="plain")
+    for line in LINES:
+        user, messages, done = ScriptedUser("I want a book.", random.Random(1)), [], []
+        for _ in range(3 * PATIENCE):
+            turn = _now(user.turn(UserView(persona, ("borrow a book",), (), messages)))
+            messages += [turn.message, Message(role="assistant", content=line)]
+            done.append(turn.done)
+        assert any(done) or hearing().has("consent", line)
