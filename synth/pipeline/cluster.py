@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -26,6 +27,8 @@ __all__ = ["Cluster", "RayError", "RayTaskError", "ray"]
 
 _SHORT = 20
 """Characters of a folder in which a socket of Ray's still has a name that is not too long."""
+REACH_S = 10.0
+"""Seconds to reach a cluster: Ray itself would go on trying for minutes."""
 STORE_BYTES = 80 << 20
 """Of a cluster of our own, the memory for large objects; there are none."""
 
@@ -50,10 +53,16 @@ class Cluster:
             quiet = {"log_to_driver": False, "logging_level": "ERROR"}
             try:
                 if address:
+                    _check(address)
                     ray.init(address=address, **quiet)
                 else:
                     ray.init(**self._alone(cpus), **quiet)
-            except (OSError, RuntimeError, ValueError) as error:  # ConnectionError is an OSError
+            except (
+                OSError,
+                OverflowError,
+                RuntimeError,
+                ValueError,
+            ) as error:  # ConnectionError is an OSError
                 self.leave()
                 said = " ".join(str(error).split())
                 raise ToolloomError(
@@ -81,3 +90,17 @@ class Cluster:
             ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _check(address: str) -> None:
+    """Refuse an address at which nobody can be a worker's cluster, at once.
+
+    Raises:
+        ValueError: it is that of Ray Client, whose driver sees no shared folder.
+        OSError: nobody answers there.
+    """
+    if address.startswith("ray://"):
+        raise ValueError("ray:// is not meant: give HOST:PORT, on a machine of the cluster")
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), REACH_S).close()

@@ -8,7 +8,7 @@ import pytest
 
 from synth.core import jsonl
 from synth.core.config import load_config
-from synth.core.errors import BadInput
+from synth.core.errors import BadInput, ToolloomError
 from synth.core.llm.mock.threads import serving
 from synth.pipeline.books import HandedOut, SharedBooks, Tab, raised
 from synth.pipeline.compose import made_of
@@ -167,3 +167,18 @@ def test_workers_share_what_an_endpoint_may_be_asked_at_once():
     config = config_of("models.agent.model=m", "models.agent.concurrency=10")
     assert [_shared(config, n).models.agent.concurrency for n in (1, 3, 10, 40)] == [10, 3, 1, 1]
     assert _shared(config, 3).fingerprint() == config.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("127.0.0.1:1", "no connection: .*refused"),
+        ("ray://127.0.0.1:10001", "ray:// is not meant: give HOST:PORT"),
+    ],
+)
+def test_an_address_without_a_cluster_is_named_at_once(monkeypatch, address, says):
+    from synth.pipeline.cluster import Cluster  # brings ray, which takes a second
+
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ToolloomError, match=f"RAY_ADDRESS={address}: .*{says}"):
+        Cluster(1)
