@@ -23,7 +23,8 @@ def value_for(parameter, rows, rng):
     meaning = parameter.entity or parameter.match
     if parameter.type == "array":
         count = rng.randint(parameter.minItems or 1, parameter.maxItems or 2)
-        return list(dict.fromkeys(value_for(parameter.items, rows, rng) for _ in range(count)))
+        values = [value_for(parameter.items, rows, rng) for _ in range(count)]
+        return [value for place, value in enumerate(values) if value not in values[:place]]
     if parameter.type == "object":
         return {k: value_for(p, rows, rng) for k, p in (parameter.properties or {}).items()}
     if parameter.enum:
