@@ -92,7 +92,7 @@ class _Tally:
         longer, and meets a failure more often.
         """
         self.given_up.update(planned.rejected)
-        self.tasks.add(planned.task.key)
+        self.tasks.add(episode.trajectory.task if episode else planned.task.key)
         self.agents.setdefault(planned.world, {})[planned.agent] = None
         for name, (tried, failed) in planned.decoys.items():
             row = self.decoys.setdefault(name, {"tried": 0, "failed": 0})

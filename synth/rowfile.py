@@ -1,8 +1,7 @@
-"""Rows of an append-only file: looked up by place, and not all of them in memory.
+"""Rows of an append-only file: looked up by place, and not in memory.
 
-A run of ten thousand episodes is a few hundred megabytes as objects. The first rows are kept, so
-that small runs read nothing twice; of the others only the places in the file are known, and they
-are read again where they are needed.
+A run of ten thousand episodes is a few hundred megabytes as objects. Only the places of rows in the
+file are known; a row is read again where it is needed, which is hardly ever before the run ends.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import os
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -21,8 +21,6 @@ from synth.core.errors import BadRow
 from synth.core.types import Frozen
 
 Row = TypeVar("Row", bound=Frozen)
-KEPT = 2000
-"""Rows of one file that are kept in memory."""
 _SEAL = b'{"crc":"'
 _HEAD = len(_SEAL) + 10
 
@@ -89,22 +87,18 @@ class RowFile(Generic[Row]):
         writable: bool = True,
     ) -> None:
         self.path, self._model = path, model
-        self._kept: list[Row] = []
         self._starts = array("Q")
         self._end = 0
         self._reader = -1
         for number, line in jsonl.lines(path):
             row = _row(line, model, path, number)
-            seen(row, self._add(row, len(line)))
+            seen(row, self._add(len(line)))
         self._file = jsonl.Appender(path) if writable else None
 
-    def _add(self, row: Row, size: int) -> int:
-        place = len(self._starts)
+    def _add(self, size: int) -> int:
         self._starts.append(self._end)
         self._end += size
-        if place < KEPT:
-            self._kept.append(row)
-        return place
+        return len(self._starts) - 1
 
     def append(self, row: Row) -> int:
         """Append a row; return its place. It is on disk when this returns.
@@ -115,7 +109,7 @@ class RowFile(Generic[Row]):
         assert self._file is not None
         line = sealed(row)
         self._file.append(line)
-        return self._add(row, len(line) + 1)
+        return self._add(len(line) + 1)
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -123,8 +117,6 @@ class RowFile(Generic[Row]):
 
     def __getitem__(self, place: int) -> Row:
         """Return one row."""
-        if place < len(self._kept):
-            return self._kept[place]
         if self._reader < 0:
             self._reader = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         start = self._starts[place]
@@ -133,14 +125,9 @@ class RowFile(Generic[Row]):
         return _row(line, self._model, self.path, place + 1)
 
     def __iter__(self) -> Iterator[Row]:
-        """Yield all rows."""
-        yield from self._kept
-        first = len(self._kept)
-        if first < len(self):
-            with self.path.open("rb") as file:
-                file.seek(self._starts[first])
-                for place in range(first, len(self)):
-                    yield _row(file.readline(), self._model, self.path, place + 1)
+        """Yield all rows that there are now."""
+        for number, line in islice(jsonl.lines(self.path), len(self)):
+            yield _row(line, self._model, self.path, number)
 
     def close(self) -> None:
         """Sync and close. Harmless when called twice."""

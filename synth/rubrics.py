@@ -33,11 +33,13 @@ REFUSALS = frozenset({TaskKind.FORBIDDEN, TaskKind.UNSERVED})
 """Kinds of task in which the agent is right to do nothing that was asked."""
 SLACK = 3
 """Calls beyond the reference solution before the `should` on economy is missed."""
+_KEPT = 512
+"""Criteria that are remembered: those on calls are few in a world, and occur in all its rubrics."""
 
 Level = Literal["must", "should", "must_not"]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_KEPT)
 def _calls(
     name: str, level: Level, text: str, tool: str, at_least: int, at_most: int | None
 ) -> Criterion:
@@ -46,7 +48,7 @@ def _calls(
     return Criterion(id=name, text=text, level=level, check=check)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_KEPT)
 def _lookup(tool: str, before: str | None) -> Criterion:
     after = f" before `{before}`" if before else ""
     check = CallCheck(tool=tool, before=before)
@@ -230,14 +232,17 @@ def _lint_criterion(
         yield f"restates_request: {criterion.id}"
 
 
-@lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
 
 
+_words_said = lru_cache(maxsize=_KEPT)(_words)
+"""Of criteria, which repeat one another; clauses do not."""
+
+
 def _restates(text: str, clause: frozenset[str]) -> bool:
     """Whether nearly all words of a clause of three or more words stand in the text."""
-    return len(clause & _words(text)) >= 0.8 * len(clause)
+    return len(clause & _words_said(text)) >= 0.8 * len(clause)
 
 
 def _lint_pairs(criteria: tuple[Criterion, ...]) -> Iterable[str]:

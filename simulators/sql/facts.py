@@ -24,9 +24,6 @@ DEPTH = 3
 """References that facts follow from the row of a parameter."""
 MAX_SAID = 300
 """Characters of one value in a clause."""
-MOST_REMEMBERED = 20_000
-"""Rows, lists and look-ups that one seeded state remembers."""
-
 
 _NONE: Mapping[str, Scalar] = {}
 
@@ -40,7 +37,10 @@ class Known:
 
 
 class Scene:
-    """The seeded state of one seed, read only: rows and results of read tools, remembered.
+    """The seeded state of one seed, read only.
+
+    It remembers rows and results of read tools, so it should live no longer than the sampling of
+    one task: nine in ten questions that come again do so within it.
 
     Args:
         graph: the application's derived structure.
@@ -55,12 +55,6 @@ class Scene:
         self._lists: dict[tuple[str, tuple[Scalar, ...]], list[dict[str, Scalar]]] = {}
         self._columns: dict[tuple[str, tuple[Scalar, ...]], list[Scalar]] = {}
         self._reads: dict[tuple[str, bytes], Any] = {}
-
-    @property
-    def full(self) -> bool:
-        """Whether so much is remembered that it is cheaper to start over."""
-        selected = len(self._lists) + len(self._columns) + len(self._rows)
-        return len(self._reads) + selected > MOST_REMEMBERED
 
     def _still(self) -> SqlEnvironment:
         if self._environment.seed != self.seed:

@@ -6,7 +6,6 @@ One environment stays as seeded and is only read; the other is written to and st
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,9 +18,6 @@ from simulators.sql.owners import speakers
 from simulators.sql.words import Words
 from synth.core.errors import NotSuitable
 from synth.core.types import Diff, Effect, PlannedCall, Scalar, ToolResult
-
-SCENES = 64
-"""Seeded states whose rows and look-ups are remembered."""
 
 MOST_TOOLSETS = 20_000
 """Pairs of toolset and tool of which it is remembered what cannot be found."""
@@ -61,8 +57,7 @@ class Stage:
         self.conditions = Conditions(self.application)
         self._still = engine.environment()
         self._live = engine.environment()
-        self._scenes: OrderedDict[int, Scene] = OrderedDict()
-        self._speakers: dict[tuple[int, str], list[Scalar]] = {}
+        self._scene: Scene | None = None
         self._lacks: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
 
     @property
@@ -71,15 +66,10 @@ class Stage:
         return self.application.application
 
     def scene(self, seed: int) -> Scene:
-        """Return the seeded state of `seed`, read only."""
-        scene = self._scenes.get(seed)
-        if scene is None or scene.full:
-            scene = self._scenes[seed] = Scene(self.graph, self._still, seed)
-            if len(self._scenes) > SCENES:
-                self._scenes.popitem(last=False)
-            self._speakers = {k: v for k, v in self._speakers.items() if k[0] in self._scenes}
-        self._scenes.move_to_end(seed)
-        return scene
+        """Return the seeded state of `seed`, read only; what it remembers is gone after `rest`."""
+        if self._scene is None or self._scene.seed != seed:
+            self._scene = Scene(self.graph, self._still, seed)
+        return self._scene
 
     def speaker(self, scene: Scene, tool: str | None, rng: random.Random) -> Scalar:
         """Draw who speaks: somebody for whom `tool` can make sense; None for an operator.
@@ -87,11 +77,7 @@ class Stage:
         Raises:
             NotSuitable: nobody may speak (`no_goal`).
         """
-        key = (scene.seed, tool or "")
-        if key not in self._speakers:
-            wanted = self.graph.leaves[tool] if tool else ()
-            self._speakers[key] = speakers(scene, self.graph, wanted)
-        users = self._speakers[key]
+        users = speakers(scene, self.graph, self.graph.leaves[tool] if tool else ())
         if not users:
             raise NotSuitable("no_goal")
         return users[int(rng.random() * len(users))]
@@ -149,7 +135,8 @@ class Stage:
         return forbidden(application, tool, arguments, user, query=query, rule=rule)
 
     def rest(self) -> None:
-        """Give the databases back until the next sample."""
+        """Give databases and memory back until the next sample."""
+        self._scene = None
         self._still.rest()
         self._live.rest()
 

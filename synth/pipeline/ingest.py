@@ -20,7 +20,8 @@ from synth.run import Episode, Planned, Run
 Row = TypeVar("Row")
 BATCH = 500
 """Rows that are in memory at once."""
-_OF_A_RUN = ("runs", "run_tools", "plans", "episodes", "steps", "verdicts")
+_OF_AN_EPISODE = ("episodes", "steps", "verdicts")
+_OF_A_RUN = ("runs", "run_tools", "plans", *_OF_AN_EPISODE)
 
 
 def ingest(workspace: Workspace, done: Run, worlds: Mapping[str, World]) -> None:
@@ -42,13 +43,11 @@ def ingest(workspace: Workspace, done: Run, worlds: Mapping[str, World]) -> None
             con.execute(f"DELETE FROM {table} WHERE run = ?", [run])
         insert(con, "runs", [_run_row(done)])
         insert(con, "run_tools", _tool_rows(run, folder))
-        insert(con, "plans", _plan_rows(run, done.plan))
         _agents(con, {agent.key: agent for agent in done.agents.values()})
-        _tasks(con, done.plan)
-        for some in _batches(done.episodes):
-            insert(con, "episodes", (_episode_row(run, episode) for episode in some))
-            insert(con, "steps", (row for episode in some for row in _step_rows(run, episode)))
-            insert(con, "verdicts", (_verdict_row(run, episode) for episode in some))
+        _plan(con, run, done.plan)
+        for some in _batches(_rows(run, episode) for episode in done.episodes):
+            for table in _OF_AN_EPISODE:
+                insert(con, table, (row for rows in some for row in rows[table]))
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -78,18 +77,27 @@ def _tool_rows(run: str, folder: Path) -> Iterable[dict[str, Any]]:
             yield {"run": run, "application": world, "name": name, "spec": spec.key}
 
 
-def _plan_rows(run: str, plan: Iterable[Planned]) -> Iterator[dict[str, Any]]:
+def _plan(con: duckdb.DuckDBPyConnection, run: str, plan: Iterable[Planned]) -> None:
+    """Enter the places of a plan, and those of their tasks that are new."""
     seen: set[str] = set()
-    for planned in plan:
-        if planned.episode not in seen:
-            seen.add(planned.episode)
-            yield {
-                "run": run,
-                "episode": planned.episode,
-                "position": planned.index,
-                "task": planned.task.key,
-                "agent": planned.agent,
-            }
+    for some in _batches(plan):
+        new = [planned for planned in some if planned.episode not in seen]
+        seen.update(planned.episode for planned in new)
+        keys = [planned.task.key for planned in new]
+        pairs = list(zip(keys, new, strict=True))
+        insert(con, "plans", (_plan_row(run, key, planned) for key, planned in pairs))
+        unknown = _unknown(con, "tasks", "task", keys)
+        _tasks(con, {key: planned.task for key, planned in pairs if key in unknown})
+
+
+def _plan_row(run: str, key: str, planned: Planned) -> dict[str, Any]:
+    return {
+        "run": run,
+        "episode": planned.episode,
+        "position": planned.index,
+        "task": key,
+        "agent": planned.agent,
+    }
 
 
 def _unknown(
@@ -132,32 +140,21 @@ def _agents(con: duckdb.DuckDBPyConnection, agents: Mapping[str, Agent]) -> None
     insert(con, "agent_tools", links)
 
 
-def _tasks(con: duckdb.DuckDBPyConnection, plan: Iterable[Planned]) -> None:
-    unknown = _unknown(con, "tasks", "task", (planned.task.key for planned in plan))
-    for some in _batches(_new(plan, unknown)):
-        insert(con, "tasks", (_task_row(key, task) for key, task in some))
-        criteria = {
-            (key, criterion.id): {
-                "task": key,
-                "criterion": criterion.id,
-                "level": criterion.level,
-                "kind": criterion.check.kind,
-                "text": criterion.text,
-                "document": criterion.model_dump_json(),
-            }
-            for key, task in some
-            for criterion in task.rubric.criteria()
+def _tasks(con: duckdb.DuckDBPyConnection, tasks: Mapping[str, Task]) -> None:
+    insert(con, "tasks", (_task_row(key, task) for key, task in tasks.items()))
+    criteria = {
+        (key, criterion.id): {
+            "task": key,
+            "criterion": criterion.id,
+            "level": criterion.level,
+            "kind": criterion.check.kind,
+            "text": criterion.text,
+            "document": criterion.model_dump_json(),
         }
-        insert(con, "criteria", criteria.values())
-
-
-def _new(plan: Iterable[Planned], unknown: set[str]) -> Iterator[tuple[str, Task]]:
-    """Yield the unknown tasks of a plan, each once, with their keys."""
-    for planned in plan:
-        key = planned.task.key
-        if key in unknown:
-            unknown.remove(key)
-            yield key, planned.task
+        for key, task in tasks.items()
+        for criterion in task.rubric.criteria()
+    }
+    insert(con, "criteria", criteria.values())
 
 
 def _task_row(key: str, task: Task) -> dict[str, Any]:
@@ -171,6 +168,15 @@ def _task_row(key: str, task: Task) -> dict[str, Any]:
         "request": task.request,
         "persona": task.persona.model_dump_json(),
         "blueprint": task.blueprint.model_dump_json(),
+    }
+
+
+def _rows(run: str, episode: Episode) -> dict[str, list[dict[str, Any]]]:
+    """Return what each table of `_OF_AN_EPISODE` has of an episode, which need not be kept then."""
+    return {
+        "episodes": [_episode_row(run, episode)],
+        "steps": list(_step_rows(run, episode)),
+        "verdicts": [_verdict_row(run, episode)],
     }
 
 
