@@ -41,6 +41,18 @@ def test_generated_pages_are_up_to_date():
     assert not stale
 
 
+def test_the_readme_counts_what_is_installed():
+    from simulators.sql.load import applications, load_application
+
+    installed = [load_application(name) for name in applications()]
+    tables = sum(len(re.findall("CREATE TABLE", one.table_sql)) for one in installed)
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert len(installed) == 15
+    assert f"{sum(len(one.tools) for one in installed)} tools over {tables} tables" in text
+    assert f"{sum(len(one.policy_rules) for one in installed)} rules" in text
+    assert f"{sum(len(one.never) for one in installed)} statements" in text
+
+
 def test_links_between_pages_lead_somewhere():
     broken = [
         f"{page.name}: {target}"
