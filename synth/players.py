@@ -40,7 +40,7 @@ class ModelAgent:
             self._tools = (view.tools, [tool.openai() for tool in view.tools])
         request = ChatRequest(list(self._sent), self._tools[1], self._sampler)
         reply = await self._llm.complete(request)
-        message = _unique_ids(reply.message, view.messages)
+        message = unique_ids(reply.message, view.messages)
         return Turn(
             message,
             usage=reply.usage,
@@ -57,7 +57,7 @@ def _wire(message: Message) -> dict[str, Any]:
     return wire
 
 
-def _unique_ids(message: Message, earlier: Sequence[Message]) -> Message:
+def unique_ids(message: Message, earlier: Sequence[Message]) -> Message:
     """Give calls new ids where a server numbers them anew in every reply."""
     taken = {call.id for before in earlier for call in before.tool_calls}
     calls = []

@@ -13,28 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simulators.users.scripted import ScriptedUser
 from synth.core import seeds
-from synth.core.protocols import UserPlayer, World
-from synth.core.types import Agent, StopReason, Task, Trajectory, Verdict
+from synth.core.protocols import UserPlayer
+from synth.core.types import StopReason, Trajectory, Verdict
 from synth.episode import play_and_judge
 from synth.play import Limits
 from train.agent import EnginePlayer, SharedSampler
+from train.cases import Case, scripted_user
 from train.engine import Engine, Sampling
 from train.journal import Progress, silent
 from train.renderer import Renderer
 
 Z = 1.959964
 """Standard deviations to either side that hold 95 % of a normal distribution."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One episode to play."""
-
-    task: Task
-    agent: Agent
-    world: World
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +40,7 @@ class Played:
     @property
     def reward(self) -> float | None:
         """1 where the program's verdict is a pass, 0 where it is not, None where there is none."""
-        return None if self.verdict.broken_by else float(bool(self.verdict.passed))
+        return self.verdict.reward
 
     @property
     def reason(self) -> str:
@@ -105,10 +96,6 @@ def wilson(passed: int, n: int) -> tuple[float, float] | None:
     return (0.0 if passed == 0 else low, 1.0 if passed == n else high)
 
 
-def _scripted(case: Case, seed: int) -> UserPlayer:
-    return ScriptedUser(case.task.request, seeds.rng("user", seed))
-
-
 @dataclass(slots=True)
 class Table:
     """Where episodes are played: everything but the model and the cases."""
@@ -119,7 +106,7 @@ class Table:
     """Episodes played at once."""
     context: int = 4096
     """Most tokens of one conversation."""
-    user: Callable[[Case, int], UserPlayer] = _scripted
+    user: Callable[[Case, int], UserPlayer] = scripted_user
     """Makes the user of an episode from the case and a seed."""
     name: str = "engine"
     """Of the model, for the record."""

@@ -25,9 +25,10 @@ from synth.core import seeds
 from synth.core.canonical import content_key
 from synth.core.errors import BadInput, ToolloomError
 from train.batches import Row
+from train.cases import Case
 from train.checkpoint import weights_key
 from train.engine import Engine, Sampling, Step, TorchEngine
-from train.evaluate import Case, Table, play_cases, wilson
+from train.evaluate import Table, play_cases, wilson
 from train.journal import LEAST_S, Figures, Journal, Progress, pace, silent
 from train.objective import SquaredRegression, advantages
 

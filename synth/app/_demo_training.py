@@ -16,7 +16,6 @@ from synth.app._learning import (
     as_data,
     open_model,
     open_model_or_tiny,
-    sample_cases,
 )
 from synth.app._show import afterwards, bar, interruptible
 from synth.core.config import Config, Errors
@@ -28,8 +27,9 @@ from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
 from synth.pipeline.record import Training, record_evaluation, record_training
 from synth.pipeline.worlds import open_applications
+from train.cases import Case, sample_cases
 from train.data import Conversation, agent_of, prepare, read_conversations
-from train.evaluate import Case, Evaluation, evaluate
+from train.evaluate import Evaluation, evaluate
 from train.masking import masked
 from train.rl import EpisodeRollouts, RlConfig, train_rl
 from train.sft import SftConfig, train_sft

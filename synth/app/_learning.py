@@ -1,30 +1,22 @@
-"""What the training commands and the demo share: models, cases, and results as plain data."""
+"""What the training commands and the demo share: models, and results as plain data."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from synth.app._show import say
-from synth.core.config import Config
 from synth.core.formats import get_format
-from synth.core.protocols import World
-from synth.core.types import TaskKind
-from synth.pipeline.compose import Composer
 from synth.play import Limits
 from train.checkpoint import latest_checkpoint
 from train.engine import TorchEngine
-from train.evaluate import Case, Evaluation, Table
+from train.evaluate import Evaluation, Table
 from train.fetch import ModelUnavailable, fetch
 from train.models import Loaded, fastest_dtype, load, tiny
 from train.renderer import Renderer
 from train.sampling import Sampling
-
-EVAL_KINDS = (TaskKind.SINGLE_WRITE, TaskKind.LOOKUP, TaskKind.UNSERVED)
-"""Kinds a small model has a chance with; the report says which were played."""
 
 
 def open_model(name: str, workspace: Path, texts: Iterable[str]) -> tuple[Loaded, str]:
@@ -72,31 +64,6 @@ class Desk:
         limits = Limits(turns=5, calls=8, seconds=None)
         self.table = Table(self.renderer, limits, name=name, width=24)
         self.sampling = Sampling((self.renderer.stop_id,), max_tokens, 0.0)
-
-
-def sample_cases(
-    config: Config, worlds: dict[str, World], count: int, kinds: Sequence[TaskKind] = EVAL_KINDS
-) -> list[Case]:
-    """Return `count` admitted tasks of `worlds`, the same for the same configuration.
-
-    The seed differs from that of generation, so that no task was in a dataset; toolsets are small
-    and agents few, so that prompts are short and computed once.
-    """
-    mix = {kind: config.generate.mix.get(kind, 0.0) for kind in kinds}
-    settings = config.generate.model_copy(
-        update={"mix": mix, "tools": (4, 7), "agents": 2, "live_share": 0.0}
-    )
-    held_out = config.model_copy(update={"generate": settings, "seed": config.seed + 1_000_003})
-
-    async def draw() -> list[Case]:
-        composer = Composer(held_out, worlds)
-        try:
-            planned = [await composer.planned(index) for index in range(count)]
-        finally:
-            await composer.close()
-        return [Case(p.task, composer.agent(p.world, p.agent), worlds[p.world]) for p in planned]
-
-    return asyncio.run(draw())
 
 
 def as_data(evaluation: Evaluation) -> dict[str, Any]:

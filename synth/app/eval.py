@@ -34,10 +34,11 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     check_application(arguments.application)
     check_model(arguments.model or config.train.model)
 
-    from synth.app._learning import Desk, as_data, open_model, sample_cases
+    from synth.app._learning import Desk, as_data, open_model
     from synth.core.store import Workspace
     from synth.pipeline.record import record_evaluation
     from synth.pipeline.worlds import open_applications
+    from train.cases import sample_cases
     from train.evaluate import evaluate
 
     worlds = open_applications([arguments.application])

@@ -143,10 +143,11 @@ def _prepared(conversations: list[Conversation], desk: Any, dataset: Path) -> Pr
 
 
 def _rl(arguments: argparse.Namespace, config: Config, model: str, folder: Path) -> dict[str, Any]:
-    from synth.app._learning import Desk, open_model, sample_cases
+    from synth.app._learning import Desk, open_model
     from synth.core.store import now
     from synth.pipeline.record import Training
     from synth.pipeline.worlds import open_applications
+    from train.cases import sample_cases
     from train.rl import EpisodeRollouts, RlConfig, train_rl
 
     cases = sample_cases(config, open_applications([arguments.application]), 64)

@@ -19,7 +19,8 @@ from synth.reference import ReferenceAgent
 from synth.tasks import sample_task
 from train.agent import EnginePlayer, SharedSampler
 from train.engine import Drawn, Sampling
-from train.evaluate import Case, Table, evaluate, play_cases, wilson
+from train.cases import Case
+from train.evaluate import Table, evaluate, play_cases, wilson
 from train.rl import EpisodeRollouts, RlConfig, train_rl
 
 GREEDY = Sampling(stop=(2,), max_tokens=400, temperature=0)
