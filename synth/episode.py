@@ -44,6 +44,11 @@ async def play_and_judge(
     return trajectory, verdict
 
 
+def reward_of(verdict: Verdict) -> float | None:
+    """Return 1 for a pass, 0 for a fail, None where there is no verdict: that is never 0."""
+    return None if verdict.broken_by else float(bool(verdict.passed))
+
+
 def _broken(episode: str, error: Exception) -> Verdict:
     said = " ".join(f"{type(error).__name__}: {error}".split())
     return Verdict(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from synth.core import seeds
 from synth.core.protocols import UserPlayer
 from synth.core.types import StopReason, Trajectory, Verdict
-from synth.episode import play_and_judge
+from synth.episode import play_and_judge, reward_of
 from synth.play import Limits
 from train.agent import EnginePlayer, SharedSampler
 from train.cases import Case, scripted_user
@@ -40,7 +40,7 @@ class Played:
     @property
     def reward(self) -> float | None:
         """1 where the program's verdict is a pass, 0 where it is not, None where there is none."""
-        return self.verdict.reward
+        return reward_of(self.verdict)
 
     @property
     def reason(self) -> str:

@@ -352,11 +352,6 @@ class Verdict(Frozen):
             return None
         return self.fault or Fault.JUDGE
 
-    @property
-    def reward(self) -> float | None:
-        """1 for a pass, 0 for a fail, None where there is no verdict: not scored is never 0."""
-        return None if self.broken_by else float(bool(self.passed))
-
 
 class Reward(Frozen):
     """A score for a trainer. Not scored is never 0."""

@@ -13,7 +13,7 @@ from train.gym.stepped import turn_of
 
 def play(environment, agent_of, seed):
     """Play an episode by the reference agent; return what the steps gave, and the last message."""
-    observation, info = environment.reset(seed=seed)
+    observation, _ = environment.reset(seed=seed)
     number = seed % len(environment.cases)
     agent = agent_of(environment.cases[number], seed)
     steps = []

@@ -18,7 +18,7 @@ from synth.core.errors import ModelFailed, ToolloomError
 from synth.core.llm.reply import read_reply
 from synth.core.protocols import AgentView, Turn, UserPlayer
 from synth.core.types import Message, ToolSpec, Trajectory, Verdict
-from synth.episode import play_and_judge
+from synth.episode import play_and_judge, reward_of
 from synth.play import Limits
 from synth.players import unique_ids
 from train.cases import Case, scripted_user
@@ -38,7 +38,7 @@ class Outcome:
     @property
     def reward(self) -> float | None:
         """1 for a pass, 0 for a fail, None where something other than the agent broke it."""
-        return self.verdict.reward
+        return reward_of(self.verdict)
 
 
 class Stepped:
