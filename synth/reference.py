@@ -16,8 +16,10 @@ from typing import Any, TypeAlias
 import orjson
 
 from synth.core import voices
+from synth.core.hearing import hearing
 from synth.core.messages import TRANSIENT_ERRORS
 from synth.core.protocols import AgentView, Turn
+from synth.core.speech import EXPONENT, speech
 from synth.core.types import (
     Agent,
     Effect,
@@ -29,7 +31,6 @@ from synth.core.types import (
     TaskKind,
     ToolCall,
 )
-from synth.judge.values import EXPONENT
 from synth.mistakes import ErrorRates, draw_mistake, right_plan, spoil
 from synth.rubrics import REFUSALS
 
@@ -58,7 +59,9 @@ class ReferenceAgent:
     ) -> None:
         self._task, self._rng = task, rng
         self._confirms = agent.behaviour.confirms_writes
-        self._style = voices.style(agent.behaviour.style, task.persona.language)
+        self._language = task.persona.language
+        self._hears, self._speech = hearing(self._language), speech(self._language)
+        self._style = voices.style(agent.behaviour.style, self._language)
         self.mistake = draw_mistake(task, errors, rng) if errors is not None else None
         """What goes wrong on purpose in this episode, if anything. For tests and audits only."""
         self._plan = spoil(task, self.mistake, rng) if self.mistake else right_plan(task)
@@ -88,7 +91,7 @@ class ReferenceAgent:
             writes = [call for call in group if call.effect is not Effect.READ]
             if self._confirms and writes and self._plan.claims:
                 messages = yield self._text(self._consent(writes, written))
-                if _declines(messages[-1]):
+                if self._hears.has("declines", messages[-1].content or ""):
                     if written:  # a superfluous write, of which the user thought better
                         self.mistake = None
                     yield from self._end(self._report(None) if written else self._say("declined"))
@@ -101,8 +104,8 @@ class ReferenceAgent:
     def _ask(self, facts: list[Fact]) -> _Script:
         """Ask until the user has said every fact, all at once the first time."""
         for _ in range(_ASKS):
-            whats = [_yours(voices.possessive(fact)) for fact in facts]
-            what = _listed(whats)
+            whats = [self._yours(voices.possessive(fact, self._language)) for fact in facts]
+            what = self._speech.listed(whats)
             symbol = "ask_one" if len(whats) == 1 else "ask_many"
             messages = yield self._text(self._say(symbol, what=what, What=_capital(what)))
             answer = messages[-1].content or ""
@@ -150,7 +153,14 @@ class ReferenceAgent:
         return Message(role="assistant", content=None, tool_calls=tuple(calls))
 
     def _clauses(self) -> list[str]:
-        return [_yours(voices.wish(clause)) for clause in self._task.blueprint.clauses]
+        clauses = self._task.blueprint.clauses
+        return [self._yours(voices.wish(clause, self._language)) for clause in clauses]
+
+    def _yours(self, text: str) -> str:
+        return _yours(text, self._language)
+
+    def _is_question(self, clause: str) -> bool:
+        return self._hears.has("asks_to_know", clause)
 
     def _consent(self, writes: list[PlannedCall], written: int) -> str:
         """Ask for a yes to `writes`, after `written` others.
@@ -164,7 +174,7 @@ class ReferenceAgent:
             clauses = clauses[written : written + len(writes)]
         elif written:
             clauses = [call.tool.replace("_", " ") for call in writes]
-        wish = _listed(clauses)
+        wish = self._speech.listed(clauses)
         if written:
             return self._say("confirm_next", action=wish)
         return self._say("confirm", clauses=wish, Clauses=_capital(wish))
@@ -173,17 +183,17 @@ class ReferenceAgent:
         """Return the final message: a sentence a goal."""
         blueprint = self._task.blueprint
         clauses = self._clauses()
-        wish = _listed(clauses)
+        wish = self._speech.listed(clauses)
         refuses = blueprint.kind in REFUSALS
         if refuses and not self._plan.claims:
             return self._refusal(wish)
         if reason is not None and not refuses:
             return self._say("failed", clause=wish, reason=_sentence(reason))
         runs = [list(run) for _, run in groupby(self._plan.outputs, key=lambda o: o.label)]
-        each = len(runs) == sum(map(_is_question, clauses))
+        each = len(runs) == sum(map(self._is_question, clauses))
         sentences: list[str] = []
         for clause in clauses:
-            if not _is_question(clause):
+            if not self._is_question(clause):
                 sentences.append(self._say("done", clause=clause, Clause=_capital(clause)))
             elif each:
                 sentences.append(self._told(clause, self._tell(runs.pop(0)), sentences))
@@ -219,12 +229,15 @@ class ReferenceAgent:
         """Tell values, those of one name together."""
         by_label: dict[str, list[str]] = {}
         for output in outputs:
-            spoken = say_value(output, iso_dates=self._iso_dates)
-            by_label.setdefault(_yours(output.label), []).append(spoken)
+            spoken = say_value(output, iso_dates=self._iso_dates, language=self._language)
+            by_label.setdefault(self._yours(output.label), []).append(spoken)
         sentences = []
         for label, values in by_label.items():
-            the = label if label.startswith(("the ", "your ")) else f"the {label}"
-            spoken = _listed(values)
+            the = label
+            if self._language == "en" and not label.startswith(("the ", "your ")):
+                the = f"the {label}"
+            label = self._speech.bare(label)
+            spoken = self._speech.listed(values)
             sentences.append(
                 self._say(
                     "output", the=the, The=_capital(the), Label=_capital(label), spoken=spoken
@@ -235,60 +248,35 @@ class ReferenceAgent:
 
 # --- words that need no agent ----------------------------------------------------------------
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
-)  # fmt: skip
 
-
-def say_value(output: OutputValue, *, iso_dates: bool = False) -> str:
+def say_value(output: OutputValue, *, iso_dates: bool = False, language: str = "en") -> str:
     """Return a value as an agent writes it: `12.50 EUR`, `3 March 2026`, `yes`."""
-    value = output.value
+    value, says = output.value, speech(language)
     if value is None:
-        return "not set"
+        return says.unset
     if isinstance(value, bool) or output.type == "boolean":
-        return "yes" if value else "no"
+        return says.truth(bool(value))
     if output.type == "money" and isinstance(value, int):
-        return say_money(value, output.currency or "EUR")
+        return say_money(value, output.currency or "EUR", language=language)
     text = str(value)
-    if output.type in ("date", "datetime") and not iso_dates:
-        day = f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]} {text[:4]}"
-        return f"{day} at {text[11:16]}" if output.type == "datetime" else day
-    return text
+    if output.type == "datetime" and not iso_dates:
+        return says.moment(text, form="{date} at {time}" if language == "en" else "")
+    return says.date(text) if output.type == "date" and not iso_dates else text
 
 
-def say_money(minor: int, currency: str) -> str:
+def say_money(minor: int, currency: str, *, language: str = "en") -> str:
     """Return an amount of minor units in words: `1250, "EUR"` -> `12.50 EUR`."""
-    exponent = EXPONENT.get(currency, 2)
-    whole, rest = divmod(abs(minor), 10**exponent)
-    sign = "-" if minor < 0 else ""
-    return f"{sign}{whole}{f'.{rest:0{exponent}d}' if exponent else ''} {currency}"
+    return speech(language).money(minor, currency, exponent=EXPONENT.get(currency, 2))
 
 
 _QUOTED = re.compile(r'("[^"]*")')
-_TURN = re.compile(
-    r"\b(I am|I'm|I was|I have|I've|I|me|my|mine|myself|we are|we|us|our|ours)\b", re.I
-)
-_TURNED = {
-    "i am": "you are", "i'm": "you're", "i was": "you were", "i have": "you have",
-    "i've": "you've", "i": "you", "me": "you", "my": "your", "mine": "yours",
-    "myself": "yourself", "we are": "you are", "we": "you", "us": "you", "our": "your",
-    "ours": "yours",
-}  # fmt: skip
 
 
-def _yours(text: str) -> str:
+def _yours(text: str, language: str = "en") -> str:
     """Turn the user's words round: `my loan` -> `your loan`; quoted text stays."""
     parts = _QUOTED.split(text)
-    parts[::2] = [_TURN.sub(lambda m: _TURNED[m[0].lower()], part) for part in parts[::2]]
+    parts[::2] = [speech(language).turned(part) for part in parts[::2]]
     return "".join(parts)
-
-
-_QUESTION = re.compile(r"(know|learn|find out|see|check|hear) ", re.I)
-
-
-def _is_question(clause: str) -> bool:
-    return bool(_QUESTION.match(clause))
 
 
 def _capital(text: str) -> str:
@@ -298,12 +286,6 @@ def _capital(text: str) -> str:
 def _sentence(text: str) -> str:
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _listed(items: Sequence[str]) -> str:
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _needs(group: list[PlannedCall], fact: Fact) -> bool:
@@ -318,21 +300,6 @@ def _holds(value: Any, fact: Fact) -> bool:
     if isinstance(value, str) and isinstance(fact.value, str):
         return len(fact.value) > 0 and fact.value in value
     return type(value) is type(fact.value) and bool(value == fact.value)
-
-
-_NO = re.compile(
-    r"\s*(oh |hmm,? |um,? |sorry,? )*(no\b|nope|nah|wrong|stop|wait\b|don't|do not)", re.I
-)
-_OBJECTION = re.compile(
-    r"\b(misunderstanding|mistake|not (quite )?(right|correct)|incorrect|object|mixed up|"
-    r"doesn't look right|don't think that's it|wrong)\b",
-    re.I,
-)
-
-
-def _declines(message: Message) -> bool:
-    text = message.content or ""
-    return bool(_NO.match(text) or _OBJECTION.search(text))
 
 
 def _is_partial(result: Message) -> bool:

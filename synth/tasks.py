@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from synth.core import voices
-from synth.core.protocols import World
+from synth.core.protocols import Polyglot, World
 from synth.core.types import Agent, Blueprint, Effect, Fact, Persona, Task, TaskKind
 from synth.judge.values import at_token
 from synth.personas import sample_persona
@@ -52,15 +52,32 @@ def write_task(blueprint: Blueprint, persona: Persona, rng: random.Random) -> Ta
 
 
 async def sample_task(
-    world: World, agent: Agent, kind: TaskKind, state_seed: int, rng: random.Random
+    world: World,
+    agent: Agent,
+    kind: TaskKind,
+    state_seed: int,
+    rng: random.Random,
+    language: str = "en",
 ) -> Task:
     """Sample a goal that the agent's toolset allows (or, for refusals, does not) and write it up.
+
+    Args:
+        world: where.
+        agent: whose toolset decides what can be asked for.
+        kind: of the task.
+        state_seed: names the seeded state.
+        rng: the only source of chance.
+        language: what the user speaks, where the world has words in it; English otherwise.
 
     Raises:
         NotSuitable: nothing of that kind here; the reason is counted by the caller.
     """
-    blueprint = await world.blueprint(kind, agent.tools, state_seed, rng)
-    return write_task(blueprint, sample_persona(rng), rng)
+    if isinstance(world, Polyglot) and language in world.languages:
+        spoken_in = world.speaking(language)
+    else:
+        spoken_in, language = world, "en"
+    blueprint = await spoken_in.blueprint(kind, agent.tools, state_seed, rng)
+    return write_task(blueprint, sample_persona(rng, language=language), rng)
 
 
 def own_name(blueprint: Blueprint) -> str | None:

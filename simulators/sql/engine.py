@@ -6,6 +6,7 @@ compiled. SQL of the application, and SQL of our own derivation, passes the guar
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -139,6 +140,12 @@ class Engine:
         except ValueError as error:
             raise self.compiler.fail("generate", str(error)) from error
         return rule.make(Row(rng.randrange(100, 1000), rng.random()))
+
+    def speaking(self, language: str) -> Engine:
+        """Return the same engine, all that is compiled shared, with words of another language."""
+        other = copy.copy(self)
+        other.application = self.application.speaking(language)
+        return other
 
     def environment(self) -> SqlEnvironment:
         """Return a new environment; `reset` comes first."""

@@ -18,6 +18,7 @@ from simulators.sql.graph import Graph
 from simulators.sql.words import Speaking, Spoken, Unsaid, Withheld, noun, singular, spoken
 from synth.core.application import Parameter
 from synth.core.errors import BadApplication
+from synth.core.speech import ENGLISH, speech
 from synth.core.types import Fact, Scalar, ToolResult
 
 DEPTH = 3
@@ -124,6 +125,8 @@ class Mind:
         self.born: dict[tuple[str, Scalar], dict[str, Scalar]] = {}
         """Rows made during the goal, by table and key: nobody knew them before."""
         self.application = scene.graph.application
+        self.english = self.application.language == ENGLISH.language
+        self.speech = speech(self.application.language)
         table = self.application.user.table
         row = scene.row(table, "id", user) if table is not None else None
         self.me = Node(self, table, row, "user", "user") if table is not None and row else None
@@ -153,7 +156,8 @@ class Mind:
         boolean = origin in self.graph.booleans and value is not None
         currency = self.application.currency if origin in self.application.money else None
         value = bool(value) if boolean else value
-        text = spoken(value, currency=currency, boolean=boolean)
+        text = self.application.values.get(str(value)) if isinstance(value, str) else None
+        text = text or spoken(value, currency=currency, boolean=boolean, speech=self.speech)
         return Fact(name=name, label=label, value=value, spoken=text)
 
     def argument(self, name: str, parameter: Parameter, value: Scalar, *, of: str = "") -> Fact:
@@ -166,7 +170,7 @@ class Mind:
             of: tells apart facts of two wishes that would have one label.
         """
         label = parameter.label or called(name)
-        label = f"{label} ({of})" if of else label
+        label = f"{label} ({of})" if of and self.english else label
         return self.fact(name, label, value, parameter.sets or parameter.match)
 
 
@@ -256,7 +260,8 @@ class Node:
         if column not in self._single:
             origin = f"{self.table}.{column}"
             label = self.mind.application.label(origin)
-            label = label if self.own else f"{label} of the {self.noun}"
+            if not self.own and self.mind.english:  # others' labels say whose they are
+                label = f"{label} of the {self.noun}"
             name = f"{self.path}.{column}"
             self._single[column] = self.mind.fact(name, label, self.row[column], origin)
         return self._single[column]

@@ -11,10 +11,13 @@ from simulators.sql.decoys import others, over_write
 from simulators.sql.solve import Solver
 from simulators.sql.words import is_date, is_datetime, occurs, spoken
 from synth.core.errors import NotSuitable
+from synth.core.speech import Speech
 from synth.core.types import OutputValue, Scalar, TaskKind
 
 OutputType: TypeAlias = Literal["text", "integer", "number", "boolean", "date", "datetime", "money"]
 
+COMMON = 12
+"""Numbers up to this are known by the name of their column (see the judge's outputs)."""
 MOST_VALUES = 5
 """Values of a list that one answer may have to name."""
 
@@ -93,7 +96,18 @@ def answers(attempt: Attempt, tool: str, column: str, result: Any) -> list[Outpu
     rows = result if isinstance(result, list) else [result]
     values = dict.fromkeys(row.get(column) for row in rows)
     origin = attempt.stage.graph.outputs[tool][column]
-    return [_output(attempt, column, origin, v) for v in values if v is not None]
+    found = [_output(attempt, column, origin, v) for v in values if v is not None]
+    if not attempt.mind.english and any(_is_word(attempt, output) for output in found):
+        raise NotSuitable("no_words")
+    return found
+
+
+def _is_word(attempt: Attempt, output: OutputValue) -> bool:
+    """Return whether a value is told in words of English, or known by an English name only."""
+    value = output.value
+    if isinstance(value, str):
+        return value in attempt.application.values or len(value) <= 2
+    return isinstance(value, bool) or (value is not None and abs(value) <= COMMON)
 
 
 def _output(attempt: Attempt, column: str, origin: str | None, value: Scalar) -> OutputValue:
@@ -128,7 +142,7 @@ def _plot(
     columns: Sequence[str],
 ) -> Plot:
     solver = attempt.solve(asked)
-    if _given_away(outputs, asked, solver):
+    if _given_away(outputs, asked, solver, attempt.mind.speech):
         raise NotSuitable("told_already")
     finals: list[Move] = [(wish.tool, wish.arguments) for wish in asked]
     if any((call.tool, call.arguments) in finals for call in solver.plan.calls):
@@ -144,13 +158,15 @@ def _plot(
     return plot
 
 
-def _given_away(outputs: Sequence[OutputValue], asked: Sequence[Asked], solver: Solver) -> bool:
+def _given_away(
+    outputs: Sequence[OutputValue], asked: Sequence[Asked], solver: Solver, speech: Speech
+) -> bool:
     """Whether the request itself contains the answer, so that echoing it would do."""
     texts = [wish.clause for wish in asked]
     texts += [fact.spoken for fact in solver.plan.said.values()]
     for output in outputs:
         if output.type != "boolean":
-            form = spoken(output.value, currency=output.currency)
+            form = spoken(output.value, currency=output.currency, speech=speech)
             if any(occurs(form, text) for text in texts):
                 return True
     return False

@@ -41,15 +41,13 @@ class Stage:
         tools = self.application.tools
         self.effects = {name: Effect(tool.effect) for name, tool in tools.items()}
         self.intents = {
-            name: Words(_english(tool.intent), where=f"{self.where}: tools.{name}.intent")
+            name: Words(_words(tool.intent), where=f"{self.where}: tools.{name}.intent")
             for name, tool in tools.items()
             if tool.intent
         }
         self.questions = {
             name: {
-                column: Words(
-                    _english(words), where=f"{self.where}: tools.{name}.questions.{column}"
-                )
+                column: Words(_words(words), where=f"{self.where}: tools.{name}.questions.{column}")
                 for column, words in tool.questions.items()
             }
             for name, tool in tools.items()
@@ -157,5 +155,5 @@ class Stage:
         return [tool for tool in tools if self.effects[tool] is not read and tool != handoff]
 
 
-def _english(words: Mapping[str, str]) -> str:
+def _words(words: Mapping[str, str]) -> str:
     return words.get("en") or next(iter(words.values()))

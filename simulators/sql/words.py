@@ -19,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from simulators.sql.saying import closure
 from synth.core.errors import BadApplication
+from synth.core.speech import ENGLISH, Speech
 from synth.core.types import Scalar
 
 MAX_CLAUSE = 600
@@ -28,10 +29,6 @@ MAX_POLICY = 20_000
 MAX_SOURCE = 20_000
 """Characters of a template."""
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
-)  # fmt: skip
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])")
 _DATETIME = re.compile(r"\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])[T ]([01]\d|2[0-3]):[0-5]\d(:\d\d)?")
 _SNAKE = re.compile(r"[a-z]+(_[a-z]+)+")
@@ -50,31 +47,32 @@ def is_datetime(value: object) -> bool:
     return isinstance(value, str) and 16 <= len(value) <= 19 and bool(_DATETIME.fullmatch(value))
 
 
-def spoken(value: Scalar, *, currency: str | None = None, boolean: bool = False) -> str:
+def spoken(
+    value: Scalar,
+    *,
+    currency: str | None = None,
+    boolean: bool = False,
+    speech: Speech = ENGLISH,
+) -> str:
     """Return `value` as a person says it.
 
     Args:
         value: a column's value or an argument.
         currency: given where the value is money in integer minor units.
         boolean: the value is a yes or a no although it may be stored as 0 or 1.
+        speech: the language.
     """
     if boolean or isinstance(value, bool):
-        return "yes" if value else "no"
+        return speech.truth(bool(value))
     if currency is not None and isinstance(value, int):
-        sign = "-" if value < 0 else ""
-        return f"{sign}{abs(value) // 100}.{abs(value) % 100:02d} {currency}"
+        return speech.money(value, currency)
     if is_date(value):
-        return _date(str(value))
+        return speech.date(str(value))
     if is_datetime(value):
-        text = str(value)
-        return f"{_date(text)}, {text[11:16]}"
+        return speech.moment(str(value))
     if isinstance(value, str) and _SNAKE.fullmatch(value):
         return value.replace("_", " ")
     return str(value)
-
-
-def _date(text: str) -> str:
-    return f"{int(text[8:10])} {_MONTHS[int(text[5:7]) - 1]} {text[:4]}"
 
 
 def occurs(text: str, inside: str) -> bool:

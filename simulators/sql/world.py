@@ -11,7 +11,7 @@ from simulators.sql.environment import SqlEnvironment
 from simulators.sql.stage import Stage
 from simulators.sql.words import MAX_POLICY, Words, singular, spoken
 from synth.core.errors import BadApplication, UnknownName
-from synth.core.protocols import Edge
+from synth.core.protocols import Edge, World
 from synth.core.types import Blueprint, TaskKind, ToolSpec
 
 MAX_RULES = 100
@@ -39,8 +39,24 @@ class SqlWorld:
         self.clock: str | None = application.clock
         self.stage = Stage(engine)
         self._policy = policy_text(engine)
+        self.languages: tuple[str, ...] = ("en", *sorted(application.languages))
+        self._speaking: dict[str, SqlWorld] = {}
         self._edges = self.stage.graph.edges()
         self._kinds = kinds(self.stage)
+
+    def speaking(self, language: str) -> World:
+        """Return the world whose users speak `language`: this one, or one that shares its engine.
+
+        Raises:
+            UnknownName: the application has no words in it.
+        """
+        if language not in self.languages:
+            raise UnknownName("language", language, self.languages)
+        if language == self.languages[0]:
+            return self
+        if language not in self._speaking:
+            self._speaking[language] = _Speaking(self.engine, language)
+        return self._speaking[language]
 
     def tools(self) -> tuple[ToolSpec, ...]:
         """Return every tool of the application."""
@@ -82,7 +98,18 @@ class SqlWorld:
 
     async def close(self) -> None:
         """End the environments that goals are tried out in. Harmless when called twice."""
+        for other in self._speaking.values():
+            await other.close()
         await self.stage.close()
+
+
+class _Speaking(SqlWorld):
+    """The same world with users of another language; its agents keep their English policy."""
+
+    def __init__(self, engine: Engine, language: str) -> None:
+        super().__init__(engine)
+        self.stage = Stage(engine.speaking(language))
+        self._kinds = kinds(self.stage)
 
 
 def policy_text(engine: Engine) -> str:

@@ -16,6 +16,7 @@ from simulators.users.wrong import other_values, wrong_fact
 from synth.core import voices
 from synth.core.hearing import Hearing, hearing
 from synth.core.protocols import Turn, UserView
+from synth.core.speech import speech
 from synth.core.types import Fact, Message
 
 PATIENCE = 4
@@ -69,7 +70,7 @@ class ScriptedUser:
             if any(hears.has("wish", question) for question in questions):
                 return self._wish(view, speaker)
             return self._puzzled(questions, facts, speaker, hears)
-        turn = self._tell(wanted, speaker)
+        turn = self._tell(wanted, speaker, hears.language)
         if not consent or turn.done:
             return turn
         return _turn(f"{speaker.say('yes', self._rng)} {turn.message.content}")
@@ -80,12 +81,13 @@ class ScriptedUser:
         """Say what is right if the agent's proposal contradicts what the user knows or wants."""
         fact = wrong_fact(heard, view.facts, view.clauses, hears)
         if fact is not None:
-            return voices.state(speaker, fact, self._rng, "correct")
+            return voices.state(speaker, fact, self._rng, "correct", language=hears.language)
         own = [*view.clauses, *(f.spoken for f in view.facts)]
         return self._wanted(view, speaker) if other_values(heard, own, hears) else None
 
     def _wanted(self, view: UserView, speaker: voices.Voice) -> str:
-        wishes = " and ".join(map(voices.wish, view.clauses))
+        language = view.persona.language
+        wishes = speech(language).listed([voices.wish(c, language) for c in view.clauses])
         return speaker.say("want", self._rng, clause=wishes)
 
     def _wish(self, view: UserView, speaker: voices.Voice) -> Turn:
@@ -103,7 +105,7 @@ class ScriptedUser:
         symbol = "resigned" if hears.has("refusal", heard) else "thanks"
         return _turn(speaker.say(symbol, self._rng), done=True)
 
-    def _tell(self, facts: list[Fact], speaker: voices.Voice) -> Turn:
+    def _tell(self, facts: list[Fact], speaker: voices.Voice, language: str) -> Turn:
         again = all(self._told[fact.name] for fact in facts)
         self._lost += again
         if self._lost > PATIENCE:
@@ -113,7 +115,7 @@ class ScriptedUser:
             symbol = "repeat" if self._told[fact.name] else "answer"
             # "It is M" says nothing when two things were asked for.
             symbol = symbol if len(facts) == 1 else "fact"
-            said.append(voices.state(speaker, fact, self._rng, symbol))
+            said.append(voices.state(speaker, fact, self._rng, symbol, language=language))
             self._told[fact.name] += 1
         return _turn(" ".join(said))
 
@@ -130,7 +132,8 @@ class ScriptedUser:
             return _turn(speaker.say("give_up", self._rng), done=True)
         options = meant(" ".join(questions), facts, hears)
         if len(options) > 1:
-            named = " or ".join(voices.possessive(fact) for fact in options[:3])
+            calls = [voices.possessive(fact, hears.language) for fact in options[:3]]
+            named = speech(hears.language).listed(calls, choice=True)
             return _turn(speaker.say("which", self._rng, options=named))
         return _turn(speaker.say("unknown", self._rng))
 

@@ -225,6 +225,25 @@ class User(Frozen):
     """SQL condition on rows who may speak."""
 
 
+class Wording(Frozen):
+    """How one more language says what an application says in English.
+
+    A tool without an intent, or a question without words, is not asked for in it.
+    """
+
+    intents: dict[Name, str] = {}
+    questions: dict[Name, dict[Name, str]] = {}
+    """Tool -> result column -> template."""
+    labels: dict[str, str] = {}
+    """`table.column`, or `tool.parameter`: what people call it, with its article and with whose it
+    is where that is not the user (`der Name des Empfängers`)."""
+    values: dict[str, str] = {}
+    """Stored word -> how people say it: `weekly: wöchentlich`."""
+    rules: dict[Name, str] = {}
+    """Policy rule -> its sentence."""
+    out_of_scope: tuple[str, ...] = ()
+
+
 class Application(Frozen):
     """A whole executable application."""
 
@@ -262,6 +281,12 @@ class Application(Frozen):
     out_of_scope: tuple[str, ...] = ()
     """Requests no tool serves, after "I would like to": `have my book translated into Latin`."""
     tools: dict[Name, Tool]
+    languages: dict[Annotated[str, Field(pattern=r"^[a-z]{2}$")], Wording] = {}
+    """What else than English its users speak."""
+    language: str = "en"
+    """What its words are in; see `speaking`."""
+    values: dict[str, str] = {}
+    """Stored word -> how people say it, where that differs."""
 
     @model_validator(mode="after")
     def _names_exist(self) -> Application:
@@ -290,8 +315,48 @@ class Application(Frozen):
             for name, tool in self.tools.items()
         }
 
+    def speaking(self, language: str) -> Application:
+        """Return the same application with its words in another of its languages."""
+        words = self.languages[language]
+        tools = {
+            name: _translated(name, tool, language, words) for name, tool in self.tools.items()
+        }
+        rules = tuple(
+            rule.model_copy(update={"text": words.rules[rule.name]})
+            for rule in self.policy_rules
+            if rule.name in words.rules
+        )
+        return self.model_copy(
+            update={
+                "tools": tools,
+                "labels": {k: v for k, v in words.labels.items() if k.split(".")[0] not in tools},
+                "values": words.values,
+                "policy_rules": rules,
+                "out_of_scope": words.out_of_scope,
+                "language": language,
+            }
+        )
+
     def label(self, column: str) -> str:
         """Return how people name `table.column`."""
         return self.labels.get(column) or re.sub(r"_id$", "", column.split(".")[1]).replace(
             "_", " "
         )
+
+
+def _translated(name: str, tool: Tool, language: str, words: Wording) -> Tool:
+    parameters = {
+        key: parameter.model_copy(update={"label": words.labels[f"{name}.{key}"]})
+        if f"{name}.{key}" in words.labels
+        else parameter
+        for key, parameter in tool.parameters.items()
+    }
+    intent = words.intents.get(name)
+    questions = words.questions.get(name, {})
+    return tool.model_copy(
+        update={
+            "parameters": parameters,
+            "intent": {language: intent} if intent else {},
+            "questions": {column: {language: text} for column, text in questions.items()},
+        }
+    )

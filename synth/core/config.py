@@ -22,6 +22,7 @@ from pydantic import (
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
+from synth.core.hearing import languages
 from synth.core.inputs import read_text_input
 from synth.core.outcomes import Outcomes
 from synth.core.types import Frozen, TaskKind
@@ -192,6 +193,8 @@ class Generate(Frozen):
     errors: Errors = Errors()
     outcomes: Outcomes = Outcomes()
     limits: Limits = Limits()
+    languages: dict[str, Weight] = {"en": 1.0}
+    """Share of episodes in each language; where an application has no words in it, in English."""
     live_share: float = Field(default=0.0, ge=0, le=1)
     """Share of episodes on live MCP servers that were crawled."""
 
@@ -201,6 +204,16 @@ class Generate(Frozen):
         if not sum(mix.values()) > 0:
             raise ValueError("no kind of task has a weight above 0")
         return mix
+
+    @field_validator("languages")
+    @classmethod
+    def _are_spoken(cls, shares: dict[str, float]) -> dict[str, float]:
+        for language in shares:
+            if language not in languages():
+                raise ValueError(f"nobody here speaks {language!r}: {', '.join(languages())}")
+        if not sum(shares.values()) > 0:
+            raise ValueError("no language has a weight above 0")
+        return shares
 
     @field_validator("tools")
     @classmethod

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from synth.core.errors import BadInput, UnknownName
+from synth.core.speech import speech
 
 _FOLDER = Path(__file__).parent / "voices"
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -22,12 +23,14 @@ _ASKS = re.compile(r"[?？]")
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»')
 _HIDDEN = str.maketrans(".?!。？！", "\ue000\ue001\ue002\ue003\ue004\ue005")
 _SHOWN = str.maketrans("\ue000\ue001\ue002\ue003\ue004\ue005", ".?!。？！")
-_WORD = re.compile(r"[^\W_]+(?:-mail)?")
+_WORD = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+(?:-mail)?")
+"""Chinese does not part its words; its characters serve as well."""
 _BLANK = re.compile(r"[\W_]+")
 
 PATTERNS = frozenset({
     "request", "consent", "courtesy", "condition", "invitation", "welcome", "wanted", "wish",
     "wait", "refusal", "identity", "farewell", "thanks", "declines", "leak", "agent_like",
+    "question_clause", "asks_to_know",
 })  # fmt: skip
 """Kinds of sentence that every language tells apart."""
 
@@ -60,7 +63,8 @@ class Hearing:
         """What joins a column to its row, the longest first."""
         self.copula: tuple[str, ...] = tuple(data["copula"])
         """What stands between a label and its value."""
-        self.months: tuple[str, ...] = tuple(data["months"])
+        self.months = tuple(month.casefold() for month in speech(language).months)
+        self._address = frozenset(data["address"])
         self._owner: str = data["owner"]
 
     def has(self, kind: str, text: str) -> bool:
@@ -115,8 +119,9 @@ class Hearing:
     def _words(self, text: str) -> tuple[str, ...]:
         found = (word.lower() for word in _WORD.findall(text))
         words = tuple(self._same.get(word, word) for word in found if word not in self._empty)
-        # "e-mail" asks for the "e-mail address".
-        return tuple(w for w in words if w != "address") if "email" in words else words
+        if "email" in words:  # "e-mail" asks for the "e-mail address"
+            return tuple(word for word in words if word not in self._address)
+        return words
 
     def owner(self, word: str, text: str) -> str | None:
         """Return whose `word` a text speaks of: `book` for `name` in "the name of the book"."""

@@ -122,6 +122,17 @@ class World(Protocol):
         """End warm processes, if any."""
 
 
+@runtime_checkable
+class Polyglot(Protocol):
+    """A world whose users may speak more than English."""
+
+    languages: tuple[str, ...]
+    """English first."""
+
+    def speaking(self, language: str) -> World:
+        """Return the same world with users who speak `language`, one of `languages`."""
+
+
 # --- players ---------------------------------------------------------------------------------
 
 

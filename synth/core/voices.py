@@ -19,6 +19,8 @@ from typing import Any
 import yaml
 
 from synth.core.errors import BadInput, UnknownName
+from synth.core.hearing import hearing
+from synth.core.speech import ENGLISH, speech
 from synth.core.types import Fact, Persona
 
 _FOLDER = Path(__file__).parent / "voices"
@@ -183,44 +185,49 @@ _OWN = re.compile(
 )
 
 
-def possessive(fact: Fact) -> str:
-    """Return how its owner calls a fact: `name` -> `my name`, `size of the box` -> `the size …`."""
+def possessive(fact: Fact, language: str = "en") -> str:
+    """Return how its owner calls a fact: `name` -> `my name`, `size of the box` -> `the size …`.
+
+    Args:
+        fact: anybody's.
+        language: what its label is in. Other languages write labels with their article.
+    """
     label = fact.label
+    if language != ENGLISH.language:
+        return speech(language).mine(label) if fact.name.startswith("user.") else label
     if label.startswith(("my ", "the ", "our ")):
         return label
     mine = fact.name.startswith("user.") or _OWN.fullmatch(label.lower())
     return f"my {label}" if mine else f"the {label}"
 
 
-def fact_fields(fact: Fact) -> dict[str, str]:
+def fact_fields(fact: Fact, language: str = "en") -> dict[str, str]:
     """Return the fields that phrases about a fact may use."""
-    mine = possessive(fact)
+    mine, label = possessive(fact, language), speech(language).bare(fact.label)
     return {
-        "label": fact.label,
-        "Label": fact.label[:1].upper() + fact.label[1:],
+        "label": label,
+        "Label": label[:1].upper() + label[1:],
         "my": mine,
         "My": mine[0].upper() + mine[1:],
         "spoken": fact.spoken,
     }
 
 
-def state(speaker: Voice, fact: Fact, rng: random.Random, symbol: str = "fact") -> str:
+def state(
+    speaker: Voice, fact: Fact, rng: random.Random, symbol: str = "fact", *, language: str = "en"
+) -> str:
     """Return a sentence that states `fact`; a voice may have special words for a name."""
-    if fact.label in ("name", "full name") and symbol == "fact" and "name_fact" in speaker.symbols:
+    named = fact.name in ("user.name", "user.full_name") or fact.label in ("name", "full name")
+    if named and symbol == "fact" and "name_fact" in speaker.symbols:
         symbol = "name_fact"
-    return speaker.say(symbol, rng, **fact_fields(fact))
+    return speaker.say(symbol, rng, **fact_fields(fact, language))
 
 
-_QUESTION_CLAUSE = re.compile(
-    r"(?:(?:at|by|for|from|how|in|on|since|to|until|with) )?"
-    r"(?:what|which|when|where|who|whom|whose|why|how|whether|if)\b",
-    re.I,
-)
-
-
-def wish(clause: str) -> str:
+def wish(clause: str, language: str = "en") -> str:
     """Return a clause as it follows "I would like to": a bare question gets its "know"."""
-    return f"know {clause}" if _QUESTION_CLAUSE.match(clause) else clause
+    if hearing(language).has("question_clause", clause):
+        return f"{speech(language).know}{clause}"
+    return clause
 
 
 def opening(
@@ -237,14 +244,15 @@ def opening(
     Raises:
         UnknownName: no such voice or language.
     """
-    speaker = voice(persona.voice, persona.language)
+    language = persona.language
+    speaker = voice(persona.voice, language)
     wants: list[str] = []
-    rest = [wish(clause) for clause in clauses]
+    rest = [wish(clause, language) for clause in clauses]
     while rest:
         # Two wishes in one sentence now and then; three would not be understood.
         count = 2 if len(rest) > 1 and rng.random() < 0.5 else 1
         clause = speaker.say("and", rng, first=rest[0], second=rest[1]) if count > 1 else rest[0]
         wants.append(speaker.say("also" if wants else "want", rng, clause=clause))
         del rest[:count]
-    stated = [state(speaker, fact, rng) for fact in facts]
+    stated = [state(speaker, fact, rng, language=language) for fact in facts]
     return speaker.say("opening", rng, wants=" ".join(wants), facts=" ".join(stated))

@@ -19,12 +19,20 @@ _DEED = re.compile(
     r"checked|looked|reviewed|verified|searched|found|seen|read|noted|understood|considered|"
     r"confirmed that|left|no\b)"
     r"(?:\w+ed|made|sent|put|set|taken|given|lent|paid|done|got|written)\b|"
+    r"^\W*(?:alles )?(?:erledigt|fertig|ausgeführt|schon geschehen)\b|: (?:erledigt|ausgeführt)\b|"
+    r"\b(?:wurden?|ist|sind|hiermit)(?: \w+){0,3} (?:erledigt|ausgeführt|durchgeführt|veranlasst|"
+    r"abgeschlossen|gesperrt|überwiesen|eingerichtet|storniert|geändert|erfüllt|gebucht|gelöscht)\b|"
+    r"\bich habe\b(?! (?:nachgesehen|geprüft|gesehen|gefunden|verstanden|nichts|alles gelassen))"
+    r"[^.?!;\n]{0,60}?\b(?:erledigt|ausgeführt|durchgeführt|veranlasst|abgeschlossen|gesperrt|"
+    r"überwiesen|eingerichtet|storniert|geändert|gekümmert|gemacht|gebucht|gelöscht|angelegt)\b|"
+    r"\bbestätige\b[^.?!;\n]{0,30}\bAusführung\b|"
     r"\bsuccessfully\b|\bhas been (?:carried out|processed|completed|fulfilled)\b",
     re.I,
 )
 _NO_DEED = re.compile(
     r"\b(?:not|never|no|cannot|unable|nothing|neither|sorry|unfortunately|would|will|shall|can|"
-    r"could|once|if|when|after|before|until|may|must)\b|n['’]t\b",
+    r"could|once|if|when|after|before|until|may|must|nicht|nie|kein\w*|nichts|leider|würde|werde|"
+    r"kann|könnte|wenn|falls|sobald|bevor|nachdem)\b|n['’]t\b",
     re.I,
 )
 

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
+from synth.core.speech import EXPONENT
 from synth.core.types import OutputValue
 from synth.judge.evidence import Evidence, quote
 from synth.judge.values import (
-    EXPONENT,
     Found,
     at_token,
     clock,

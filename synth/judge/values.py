@@ -14,6 +14,8 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from synth.core.hearing import languages
+from synth.core.speech import EXPONENT, speech
 from synth.core.types import OutputValue
 
 
@@ -39,6 +41,8 @@ MONTHS = {
     )
     for name in names
 }  # fmt: skip
+for _foreign in languages():
+    MONTHS |= {name.casefold(): i for i, name in enumerate(speech(_foreign).months, 1)}
 CURRENCIES = {
     "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR",
     "$": "USD", "us$": "USD", "usd": "USD", "dollar": "USD", "dollars": "USD",
@@ -49,8 +53,6 @@ CURRENCIES = {
     "inr": "INR", "₹": "INR", "cny": "CNY", "krw": "KRW", "brl": "BRL", "mxn": "MXN", "zar": "ZAR",
     "kwd": "KWD", "try": "TRY",
 }  # fmt: skip
-EXPONENT = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "TND": 3}
-"""ISO 4217 minor units where they are not 2."""
 _WORDS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
     "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
@@ -76,8 +78,8 @@ _VALUE = re.compile(
     (?P<iso>\d{{4}}-\d\d-\d\d)(?![\w-]|T\d)
     |(?P<isoday>\d{{4}}-\d\d-\d\d)T(?P<isotime>\d\d:\d\d)(?::\d\d(?:\.\d{{1,9}})?)?
         (?:Z|[+-]\d\d:\d\d)?(?![\w-])
-    |(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\.?\ (?:of\ )?(?P<month>{_MONTH})\b\.?
-        (?:,?\ (?P<year>\d{{4}})(?![\w:]))?
+    |(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\.?\ (?:of\ |de\ )?(?P<month>{_MONTH})\b\.?
+        (?:,?\ (?:de\ )?(?P<year>\d{{4}})(?![\w:]))?
     |(?P<one>\d{{1,2}})(?P<sep>[./])(?P<two>\d{{1,2}})(?P=sep)(?P<figyear>\d{{4}})(?![\w/])
     |(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?
         (?:\ ?(?P<half>[ap])\.?m\b\.?)?(?![\w:])

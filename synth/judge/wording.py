@@ -11,35 +11,39 @@ from synth.judge.values import scan
 _BOUNDARY = re.compile(r"[.!?;](?=\s|$)|\n+|:\s(?=[A-Z\"])|\s[-–—]\s")
 _CLAUSE = re.compile(
     r"[,;:(]|\b(?:but|yet|because|since|so|while|whereas)\b|"
+    r"\b(?:aber|doch|weil|denn|während)\b|"
     r"\band (?:it|you|your|they|the|this|that|is|are|was|has|will)\b",
     re.I,
 )
 _NOT = re.compile(
     r"\b(?:not|never|no|neither|nor|cannot|without|except|unlike|other than|instead of|"
-    r"rather than)\b|n['’]t\b",
+    r"rather than|nicht|nie|niemals|kein\w*|weder|ohne|außer|anstatt|statt)\b|n['’]t\b",
     re.I,
 )
 _BOUND = re.compile(
     r"\b(?:more than|less than|exceed|beyond|over|later than|earlier than|until|before|after|only|"
-    r"just|longer than)(?: the| a| on)?\s*\W*$",
+    r"just|longer than|mehr als|weniger als|über|später als|früher als|bis|vor|nach|nur|erst)"
+    r"(?: the| a| on)?\s*\W*$",
     re.I,
 )
 """`not before 3 March` and `no more than 5` state the value all the same."""
 _GUESS = re.compile(
     r"\b(?:or|either|maybe|perhaps|possibly|probably|roughly|approximately|about|around|almost|"
-    r"nearly|between|something like|guess|might be|could be|may be)\s+(?:the |on |at |a )?\W*$",
+    r"nearly|between|something like|guess|might be|could be|may be|oder|entweder|vielleicht|"
+    r"eventuell|womöglich|vermutlich|wahrscheinlich|ungefähr|circa|ca\.|etwa|rund|fast|zwischen|"
+    r"könnte(?: es)?)\s+(?:the |on |at |a |der |die |das |am |um )?\W*$",
     re.I,
 )
-_IF = re.compile(r"\b(?:if|whether|unless|in case|suppose|assuming)\b", re.I)
+_IF = re.compile(r"\b(?:if|whether|unless|in case|suppose|assuming|wenn|falls|ob)\b", re.I)
 _DENIED_AFTER = re.compile(
     r"\W*(?:is|was|are|were|would be)(?: \w+)? ?(?:not|never|wrong|incorrect|false)\b|"
-    r"\W*(?:isn|wasn|aren)['’]t\b",
+    r"\W*(?:isn|wasn|aren)['’]t\b|\W*(?:ist|sind|war|wäre|stimmt)(?: \w+)? ?(?:nicht|falsch)\b",
     re.I,
 )
 _OR_AFTER = re.compile(
-    r"(?:\s*,\s*[\w .'-]{1,40}){0,6}(?:\s*,)?(?:\s*\bor\b\s*|\s+/\s+)"
+    r"(?:\s*,\s*[\w .'-]{1,40}){0,6}(?:\s*,)?(?:\s*\b(?:or|oder)\b\s*|\s+/\s+)"
     r"(?!let|you|i\b|we\b|if\b|would|just|please|call|contact|tell|ask|by\b|so\b|later|more|"
-    r"earlier|less|visit|reply)[\w\"'€$£]",
+    r"earlier|less|visit|reply|sagen|nennen|melden|rufen|schreiben|soll)[\w\"'€$£]",
     re.I,
 )
 

@@ -8,9 +8,11 @@ from synth.core.types import OutputValue
 from synth.judge.evidence import Evidence
 
 _TOKEN = re.compile(r"[^\W_]{2,}")
-_YES = re.compile(r"(?:^|[:,.\n]\s*|\b(?:is|and|or) |\bthat'?s )(yes|true|correct)\b", re.I | re.M)
+_YES = re.compile(
+    r"(?:^|[:,.\n]\s*|\b(?:is|and|or) |\bthat'?s )(yes|true|correct|ja|richtig)\b", re.I | re.M
+)
 _NO = re.compile(
-    r"(?:^|[:,.\n]\s*|\b(?:is|and|or) )(no|false)\b(?! (problem|worries|later|more|less))",
+    r"(?:^|[:,.\n]\s*|\b(?:is|and|or) )(no|false|nein)\b(?! (problem|worries|later|more|less))",
     re.I | re.M,
 )
 _DENIED = re.compile(

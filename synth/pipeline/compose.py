@@ -177,13 +177,19 @@ class Composer:
         kind = draw.choices(list(mix), weights=list(mix.values()))[0]
         return world, draw.choice(self.agents(world.name)), kind
 
+    def _language(self, draw: random.Random) -> str:
+        shares = {name: w for name, w in self.config.generate.languages.items() if w > 0}
+        if len(shares) == 1:  # nothing to draw
+            return next(iter(shares))
+        return draw.choices(list(shares), weights=list(shares.values()))[0]
+
     async def _candidate(
         self, world: World, agent: Agent, kind: TaskKind, draw: random.Random, decoys: Decoys
     ) -> tuple[Task | None, str]:
         """Return an admitted task, or None and the reason why not; note what the gate tried."""
         state = draw.randrange(self.config.generate.states)
         try:
-            task = await sample_task(world, agent, kind, state, draw)
+            task = await sample_task(world, agent, kind, state, draw, self._language(draw))
         except NotSuitable as reason:
             return None, f"sampling:{reason.what}"
         if _goal_key(task.blueprint) in self._goals:

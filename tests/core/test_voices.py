@@ -96,7 +96,7 @@ def test_people_call_their_own_things_theirs(label, name, said):
 def test_unknown_voices_and_languages_are_named_with_a_hint():
     with pytest.raises(UnknownName, match="did you mean 'polite'"):
         opening("polit", 1)
-    with pytest.raises(UnknownName, match="known: en"):
+    with pytest.raises(UnknownName, match="known: de, en"):
         voices.names("xx")
 
 

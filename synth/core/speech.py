@@ -1,0 +1,109 @@
+"""Values as the people of a language say them; the data lies in `voices/LANGUAGE/speech.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from synth.core.errors import UnknownName
+
+_FOLDER = Path(__file__).parent / "voices"
+EXPONENT = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "TND": 3}
+"""ISO 4217 minor units where they are not 2."""
+
+
+class Speech:
+    """How one language says dates, sums, and what is whose.
+
+    Args:
+        language: its name.
+        data: the parsed `speech.yaml`.
+    """
+
+    def __init__(self, language: str, data: Mapping[str, Any]) -> None:
+        self.language = language
+        self.months: tuple[str, ...] = tuple(data["months"])
+        self._date: str = data["date"]
+        self._moment: str = data["moment"]
+        self._point: str = data["point"]
+        self._truth: tuple[str, str] = (data["no"], data["yes"])
+        self.unset: str = data["unset"]
+        """There is no value."""
+        self._and: str = data["and"]
+        self._or: str = data["or"]
+        self._comma: str = data["comma"]
+        self._mine: dict[str, str] = data["mine"]
+        self.know: str = data["know"]
+        """What a bare question gets to become a wish."""
+        self._turned: dict[str, str] = data["turned"]
+        words = "|".join(map(re.escape, sorted(self._turned, key=len, reverse=True)))
+        self._turn = re.compile(rf"\b(?:{words})\b", re.I)
+
+    def date(self, text: str) -> str:
+        """Return `2026-03-02` in words."""
+        return self._date.format(
+            day=int(text[8:10]), month=self.months[int(text[5:7]) - 1], year=text[:4]
+        )
+
+    def moment(self, text: str, *, form: str = "") -> str:
+        """Return `2026-03-02T09:00:00` in words."""
+        return (form or self._moment).format(date=self.date(text), time=text[11:16])
+
+    def money(self, minor: int, currency: str, *, exponent: int = 2) -> str:
+        """Return an amount of minor units in words: `1250, "EUR"` -> `12.50 EUR`."""
+        whole, rest = divmod(abs(minor), 10**exponent)
+        sign = "-" if minor < 0 else ""
+        tail = f"{self._point}{rest:0{exponent}d}" if exponent else ""
+        return f"{sign}{whole}{tail} {currency}"
+
+    def truth(self, value: bool) -> str:
+        """Return a yes or a no."""
+        return self._truth[value]
+
+    def turned(self, text: str) -> str:
+        """Turn a user's words round, as the agent says them: `my loan` -> `your loan`."""
+        return self._turn.sub(lambda match: self._turned[match[0].lower()], text)
+
+    def listed(self, items: Sequence[str], *, choice: bool = False) -> str:
+        """Return `a, b and c`; with `choice`, `a, b or c`."""
+        if len(items) < 2:
+            return "".join(items)
+        joint = self._or if choice else self._and
+        return f"{self._comma.join(items[:-1])}{joint}{items[-1]}"
+
+    def bare(self, label: str) -> str:
+        """Return a label without its article: `die Adresse` -> `Adresse`."""
+        article = self._article(label)
+        return label[len(article) :] if article else label
+
+    def mine(self, label: str) -> str:
+        """Return how its owner calls a thing: `die Adresse` -> `meine Adresse`."""
+        article = self._article(label)
+        if article is None:
+            return f"{self._mine.get('', '')}{label}"
+        return f"{self._mine[article]}{label[len(article) :]}"
+
+    def _article(self, label: str) -> str | None:
+        return next((a for a in self._mine if a and label.startswith(a)), None)
+
+
+@cache
+def speech(language: str = "en") -> Speech:
+    """Return how a language says values.
+
+    Raises:
+        UnknownName: nobody here speaks it.
+    """
+    path = _FOLDER / language / "speech.yaml"
+    if not path.is_file():
+        known = sorted(found.parent.name for found in _FOLDER.glob("*/speech.yaml"))
+        raise UnknownName("language", language, known)
+    return Speech(language, yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+ENGLISH = speech("en")
