@@ -79,6 +79,8 @@ class Generation:
         """Finished places from `_head` on."""
         self._passed = 0
         """How many of them passed."""
+        self._broken = 0
+        """How many of them have no verdict."""
         self._played: set[str] = set()
 
     async def until(self, goal: Goal) -> Progress:
@@ -141,6 +143,9 @@ class Generation:
             return True
         if self._start - self._head >= AHEAD * self.engine.concurrency:
             return False
+        # Failing is quick: many would have failed before a slow one in front lets them be counted.
+        if self._failures.too_many(self._broken) and flying:
+            return False
         if goal.accept is None:
             return goal.episodes is None or self._start < goal.episodes
         passed = self.progress.accepted + self._passed
@@ -183,6 +188,7 @@ class Generation:
     def _keep(self, index: int, episode: Episode) -> None:
         self._ended[index] = episode
         self._passed += bool(episode.verdict.passed)
+        self._broken += episode.verdict.broken_by is not None
 
     def _count(self, goal: Goal) -> None:
         """Count the next place of the plan, and see whether there is hope."""
@@ -190,6 +196,7 @@ class Generation:
         self._head += 1
         verdict, progress = episode.verdict, self.progress
         self._passed -= bool(verdict.passed)
+        self._broken -= verdict.broken_by is not None
         fresh = episode.trajectory.episode in self._played
         progress.count(verdict, fresh=fresh)
         self.on_progress(progress)

@@ -50,7 +50,11 @@ class Failures:
     def add(self, *, failed: bool) -> bool:
         """Note an episode; return whether there were too many failures."""
         self._last.append(failed)
-        return sum(self._last) > self.share * WINDOW
+        return self.too_many()
+
+    def too_many(self, more: int = 0) -> bool:
+        """Say whether these failures and `more` are too many."""
+        return sum(self._last) + more > self.share * WINDOW
 
 
 @dataclass(slots=True)
