@@ -441,4 +441,4 @@ def test_the_registry_has_the_tables_that_something_writes_and_no_others(workspa
         for folder in ("synth", "tool_registry")
         for path in (ROOT / folder).rglob("*.py")
     )
-    assert [t for t in counts if not re.search(rf'INTO {t}\b|\(con, "{t}"', written)] == []
+    assert [t for t in counts if not re.search(rf'INTO {t}\b|\(con, "{t}"|"{t}": ', written)] == []

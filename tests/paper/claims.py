@@ -52,6 +52,8 @@ CLAIMS = {
         "personas with distinct styles, who invent nothing",
         (
             "simulators/test_users_scripted.py",
+            "simulators/test_users_alone.py::"
+            "test_a_scripted_user_never_utters_an_identifier_that_is_not_in_its_facts",
             GENERATION + "users_never_say_an_identifier_they_were_not_given",
         ),
     ),

@@ -232,6 +232,7 @@ HAZARDS = {
         "the agent gets the sentence without the token, then the episode ends",
         (
             USER + "a_closing_sentence_is_delivered_and_the_token_is_not",
+            USER + "a_user_that_takes_leave_without_the_token_has_left",
             PLAY + "a_goodbye_after_a_courtesy_is_the_end",
         ),
     ),
@@ -246,6 +247,7 @@ HAZARDS = {
         "failures of the simulated user are counted as the agent's",
         "an episode that the user spoiled says so and is no verdict on the agent",
         (
+            "synth/test_judge_users.py",
             USER + "what_no_user_says_is_asked_for_again_and_then_the_users_fault",
             PLAY + "whoever_breaks_an_episode_is_named_and_nobody_is_judged",
             "synth/test_judge_verdict.py"
@@ -259,7 +261,10 @@ HAZARDS = {
         "an identifier that is in no fact is refused; asked for an unknown one, users have none",
         (
             USER + "what_no_user_says_is_asked_for_again_and_then_the_users_fault",
+            "core/test_invented.py",
             "simulators/test_users_scripted.py::test_an_unknown_number_is_never_made_up",
+            "simulators/test_users_alone.py::"
+            "test_a_scripted_user_never_utters_an_identifier_that_is_not_in_its_facts",
             "synth/test_generation.py::test_users_never_say_an_identifier_they_were_not_given",
         ),
     ),
