@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 from simulators.sql.asking import Asked
 from simulators.sql.attempt import Attempt, Move, Plot
 from simulators.sql.decoys import others, over_write
+from simulators.sql.facts import Mind
 from simulators.sql.solve import Solver
 from simulators.sql.words import is_date, is_datetime, occurs, spoken
 from synth.core.errors import NotSuitable
-from synth.core.speech import Speech
 from synth.core.types import OutputValue, Scalar, TaskKind
 
 OutputType: TypeAlias = Literal["text", "integer", "number", "boolean", "date", "datetime", "money"]
@@ -142,7 +142,7 @@ def _plot(
     columns: Sequence[str],
 ) -> Plot:
     solver = attempt.solve(asked)
-    if _given_away(outputs, asked, solver, attempt.mind.speech):
+    if _given_away(outputs, asked, solver, attempt.mind):
         raise NotSuitable("told_already")
     finals: list[Move] = [(wish.tool, wish.arguments) for wish in asked]
     if any((call.tool, call.arguments) in finals for call in solver.plan.calls):
@@ -159,14 +159,15 @@ def _plot(
 
 
 def _given_away(
-    outputs: Sequence[OutputValue], asked: Sequence[Asked], solver: Solver, speech: Speech
+    outputs: Sequence[OutputValue], asked: Sequence[Asked], solver: Solver, mind: Mind
 ) -> bool:
     """Whether the request itself contains the answer, so that echoing it would do."""
     texts = [wish.clause for wish in asked]
     texts += [fact.spoken for fact in solver.plan.said.values()]
+    texts += [known.fact.spoken for known in (mind.me.facts()[:1] if mind.me else ())]
     for output in outputs:
         if output.type != "boolean":
-            form = spoken(output.value, currency=output.currency, speech=speech)
+            form = spoken(output.value, currency=output.currency, speech=mind.speech)
             if any(occurs(form, text) for text in texts):
                 return True
     return False

@@ -58,6 +58,10 @@ def toolset(stage, rng):
     return tuple(tool for tool in tools if tool not in missing)
 
 
+FEW_LINKS = {"hr": 0.1}
+"""Applications whose writes mostly give nothing to go on with: share of chains that do."""
+
+
 def of_kind(tasks, *kinds):
     return [task for task in tasks if task.kind in kinds]
 
@@ -230,11 +234,23 @@ def who(stage, task):
     """Return the key of the user's row, told by what the user says of themselves."""
     told = {f.name: f.value for f in (*task.opening, *task.withheld, *task.background)}
     identity = {n.removeprefix("user."): v for n, v in told.items() if n.startswith("user.")}
-    condition = " AND ".join(f"{column} = :{column}" for column in identity)
-    sql = f"SELECT id FROM {stage.application.user.table} WHERE {condition}"
-    rows = fresh(stage, task).query(sql, identity)
+    table = stage.engine.tables[stage.application.user.table]
+    values = {path.replace(".", "_"): value for path, value in identity.items()}
+    condition = " AND ".join(_says(table, path) for path in identity)
+    rows = fresh(stage, task).query(f"SELECT id FROM {table.name} WHERE {condition}", values)
     assert len(rows) == 1
     return rows[0]["id"]
+
+
+def _says(table, path):
+    """Return the condition that a column of a row, or of the row it refers to, is `:path`."""
+    column, _, further = path.partition(".")
+    if not further:
+        return f"{column} = :{column}"
+    key = f"{column}_id"
+    return (
+        f"{key} IN (SELECT id FROM {table.foreign_keys[key]} WHERE {further} = :{column}_{further})"
+    )
 
 
 def breaks(stage, environment, rule, call, user):
@@ -272,7 +288,8 @@ def test_most_chains_go_on_with_a_row_they_made_or_touched(made):
             if parameter.entity and not parameter.entity.startswith(stage.application.user.table)
         }
         linked.append(bool(keys & touched))
-    assert sum(linked) >= 0.5 * len(linked)
+    share = FEW_LINKS.get(stage.application.application, 0.5)
+    assert sum(linked) >= share * len(linked)
 
 
 def test_parallel_calls_share_the_last_group(made):
