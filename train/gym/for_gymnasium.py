@@ -14,10 +14,10 @@ import orjson
 
 from synth.core import seeds
 from synth.core.errors import BadInput, ToolloomError
-from synth.core.seeds import rng
 from synth.play import Limits
 from train.cases import Case, scripted_user
 from train.gym.foreign import package
+from train.gym.spaces import actions, observations
 from train.gym.stepped import Stepped, UserOf, blocking, turn_of
 
 Observation = dict[str, Any]
@@ -168,46 +168,5 @@ def gymnasium_env(
             gym.Env.reset(self, seed=seed)
             return super().reset(seed=seed, options=options)
 
-    members = {
-        "action_space": _space(gym, _is_action, _any_action),
-        "observation_space": _space(gym, _is_observation, _any_observation),
-    }
+    members = {"action_space": actions(gym), "observation_space": observations(gym)}
     return type("ToolloomEnv", (Form, gym.Env), members)(cases, limits=limits, user=user)
-
-
-def _is_action(value: Any) -> bool:
-    return isinstance(value, (str, Mapping))
-
-
-def _is_observation(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"messages", "tools"}
-        and all(isinstance(one, dict) for one in (*value["messages"], *value["tools"]))
-    )
-
-
-def _any_action(number: int) -> str:
-    """Return a question: it never ends an episode."""
-    words = ["name", "date", "time", "place", "number", "reason"]
-    return f"What is the {rng('action', number).choice(words)}?"
-
-
-def _any_observation(number: int) -> Observation:
-    return {"messages": [{"role": "user", "content": _any_action(number)}], "tools": []}
-
-
-def _space(gym: Any, contains: Callable[[Any], bool], sample: Callable[[int], Any]) -> Any:
-    """Return a space of messages: it has neither shape nor bounds, which its checker allows."""
-
-    def drawn(self: Any, mask: Any = None, probability: Any = None) -> Any:
-        return sample(int(self.np_random.integers(2**31)))
-
-    members = {
-        "contains": lambda self, x: contains(x),
-        "sample": drawn,
-        "is_np_flattenable": property(lambda self: False),
-        "__eq__": lambda self, other: type(self) is type(other),
-        "__hash__": lambda self: hash(type(self)),
-    }
-    return type("Messages", (gym.Space,), members)()
