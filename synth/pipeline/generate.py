@@ -21,7 +21,7 @@ from synth.core.seeds import rng
 from synth.core.types import Agent, Fault
 from synth.pipeline.compose import Composer
 from synth.pipeline.engine import Engine, LocalEngine, MakeAgent
-from synth.pipeline.progress import BARREN, WINDOW, Failures, Goal, Progress, Stop
+from synth.pipeline.progress import BARREN, WINDOW, Ended, Failures, Goal, Progress, Stop, ended
 from synth.reference import ErrorRates, ReferenceAgent
 from synth.run import Episode, Failure, Planned, Run
 
@@ -75,13 +75,12 @@ class Generation:
         """Places whose episodes an endpoint put off."""
         self._put_off: Counter[int] = Counter()
         """How often it did."""
-        self._ended: dict[int, Episode] = {}
-        """Finished places from `_head` on."""
+        self._ended: dict[int, Ended] = {}
+        """What came of finished places from `_head` on."""
         self._passed = 0
         """How many of them passed."""
         self._broken = 0
         """How many of them have no verdict."""
-        self._played: set[str] = set()
 
     async def until(self, goal: Goal) -> Progress:
         """Generate until the goal is met; everything finished is on disk whatever happens.
@@ -166,7 +165,7 @@ class Generation:
             self._flying[asyncio.create_task(self._finish(planned))] = index
             await asyncio.sleep(0)  # making many places in a row would keep the others waiting
         else:
-            self._keep(index, done)
+            self._keep(index, ended(done, fresh=False))
 
     async def _land(self) -> None:
         """Wait until an episode ends, but not for long."""
@@ -180,31 +179,29 @@ class Generation:
                 if episode is None:
                     self._again.append(index)
                 else:
-                    self._keep(index, episode)
+                    self._keep(index, ended(episode, fresh=True))
             except BudgetSpent as error:
                 self._spent = True
                 self.stop = self.stop or Stop(error.what, f"{error.where}: {error.remedy}")
 
-    def _keep(self, index: int, episode: Episode) -> None:
-        self._ended[index] = episode
-        self._passed += bool(episode.verdict.passed)
-        self._broken += episode.verdict.broken_by is not None
+    def _keep(self, index: int, done: Ended) -> None:
+        self._ended[index] = done
+        self._passed += done.passed
+        self._broken += done.broken_by is not None
 
     def _count(self, goal: Goal) -> None:
         """Count the next place of the plan, and see whether there is hope."""
-        episode = self._ended.pop(self._head)
+        done, progress = self._ended.pop(self._head), self.progress
         self._head += 1
-        verdict, progress = episode.verdict, self.progress
-        self._passed -= bool(verdict.passed)
-        self._broken -= verdict.broken_by is not None
-        fresh = episode.trajectory.episode in self._played
-        progress.count(verdict, fresh=fresh)
+        self._passed -= done.passed
+        self._broken -= done.broken_by is not None
+        progress.count(done)
         self.on_progress(progress)
-        failing = fresh and self._failures.add(failed=verdict.broken_by is not None)
+        failing = done.fresh and self._failures.add(failed=done.broken_by is not None)
         if self._met(goal) or self.stop is not None:
             return
         if failing:
-            (owner, count), said = progress.faults.most_common(1)[0], episode.trajectory.error
+            (owner, count), said = progress.faults.most_common(1)[0], done.error
             last = f"; the last time: {said}" if said else ""
             share = f"over {self.config.budget.failures:.0%} of the last {WINDOW} episodes"
             self.stop = Stop(f"no verdict on {share}: {owner} failed {count} times{last}")
@@ -256,7 +253,6 @@ class Generation:
         if episode is None:
             self._put_off[planned.index] += 1
             return None
-        self._played.add(planned.episode)
         trajectory = episode.trajectory
         if trajectory.fault is Fault.INFRASTRUCTURE:
             self.run.add_failure(Failure(episode=planned.episode, error=trajectory.error or ""))

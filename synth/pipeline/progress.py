@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from synth.core.types import Verdict
+from synth.core.types import Fault
+from synth.run import Episode
 
 if TYPE_CHECKING:
     from synth.core.llm.open import Waiting  # brings openai, which takes a second to import
@@ -57,6 +58,30 @@ class Failures:
         return sum(self._last) + more > self.share * WINDOW
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What the counting needs of a finished episode; the rest of it is in the run's files."""
+
+    passed: bool
+    reason: str
+    broken_by: Fault | None
+    error: str | None
+    fresh: bool
+    """It was played in this session."""
+
+
+def ended(episode: Episode, *, fresh: bool) -> Ended:
+    """Return what is counted of an episode; `fresh` if it was played in this session."""
+    verdict = episode.verdict
+    return Ended(
+        passed=bool(verdict.passed),
+        reason=verdict.reason,
+        broken_by=verdict.broken_by,
+        error=episode.trajectory.error,
+        fresh=fresh,
+    )
+
+
 @dataclass(slots=True)
 class Progress:
     """What a running generation can tell: shown live, and the yield funnel at its end."""
@@ -83,14 +108,14 @@ class Progress:
     waiting: Sequence[Waiting] = ()
     """Endpoints that want to be left alone for now."""
 
-    def count(self, verdict: Verdict, *, fresh: bool) -> None:
-        """Count a judged episode; `fresh` if it was played in this session."""
+    def count(self, done: Ended) -> None:
+        """Count a finished episode."""
         self.played += 1
-        self.fresh += fresh
-        self.barren = 0 if verdict.passed else self.barren + fresh
-        if verdict.passed:
+        self.fresh += done.fresh
+        self.barren = 0 if done.passed else self.barren + done.fresh
+        if done.passed:
             self.accepted += 1
-        elif verdict.broken_by:
-            self.faults[str(verdict.broken_by)] += 1
+        elif done.broken_by:
+            self.faults[str(done.broken_by)] += 1
         else:
-            self.verdicts[verdict.reason] += 1
+            self.verdicts[done.reason] += 1
