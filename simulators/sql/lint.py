@@ -18,6 +18,7 @@ from simulators.sql.patience import PatientEngine
 from simulators.sql.played import Figures, lint_played
 from simulators.sql.promises import lint_promises
 from simulators.sql.stage import Stage
+from simulators.sql.tongues import lint_languages
 from simulators.sql.world import policy_text
 from synth.core.application import Application
 from synth.core.canonical import content_key
@@ -63,7 +64,7 @@ def lint(engine: Engine, *, seeds: Sequence[int] = SEEDS, draws: int = DRAWS) ->
         draws: goals sampled for each tool, question and policy rule.
     """
     name = engine.application.application
-    findings = list(lint_declared(engine))
+    findings = [*lint_declared(engine), *lint_languages(engine)]
     figures: dict[str, Figures] = {}
     patient = PatientEngine(engine)
     try:

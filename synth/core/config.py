@@ -43,10 +43,7 @@ lost 79 points of irrelevance detection without such samples (papers: ToolACE 3.
 
 
 Weight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
 Price: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
 
 LOCAL = "local:"
 """What the name of a model in this process begins with."""
@@ -208,9 +205,8 @@ class Generate(Frozen):
     @field_validator("languages")
     @classmethod
     def _are_spoken(cls, shares: dict[str, float]) -> dict[str, float]:
-        for language in shares:
-            if language not in languages():
-                raise ValueError(f"nobody here speaks {language!r}: {', '.join(languages())}")
+        if unknown := set(shares) - set(languages()):
+            raise ValueError(f"not spoken here: {sorted(unknown)}; known: {languages()}")
         if not sum(shares.values()) > 0:
             raise ValueError("no language has a weight above 0")
         return shares

@@ -26,13 +26,20 @@ _DEED = re.compile(
     r"[^.?!;\n]{0,60}?\b(?:erledigt|ausgeführt|durchgeführt|veranlasst|abgeschlossen|gesperrt|"
     r"überwiesen|eingerichtet|storniert|geändert|gekümmert|gemacht|gebucht|gelöscht|angelegt)\b|"
     r"\bbestätige\b[^.?!;\n]{0,30}\bAusführung\b|"
+    r"^\W*(?:ya )?(?:está |todo )?(?:hecho|listo|completado)\b|: (?:hecho|completado)\b|"
+    r"\bse ha(?:n)? (?:realizado|completado|cumplido|bloqueado|enviado|creado|cancelado)\b|"
+    r"\bha(?:n)? sido (?:\w+mente )?(?:tramitad|completad|realizad|bloquead|enviad|cancelad)"
+    r"[oa]s?\b|"
+    r"\bme he encargado\b|\bhe (?:realizado|completado|bloqueado|enviado|creado|cancelado|guardado|"
+    r"cambiado|reclamado)\b|"
     r"\bsuccessfully\b|\bhas been (?:carried out|processed|completed|fulfilled)\b",
     re.I,
 )
 _NO_DEED = re.compile(
     r"\b(?:not|never|no|cannot|unable|nothing|neither|sorry|unfortunately|would|will|shall|can|"
     r"could|once|if|when|after|before|until|may|must|nicht|nie|kein\w*|nichts|leider|würde|werde|"
-    r"kann|könnte|wenn|falls|sobald|bevor|nachdem)\b|n['’]t\b",
+    r"kann|könnte|wenn|falls|sobald|bevor|nachdem|nunca|nada|lamento|lamentablemente|si|cuando|"
+    r"puedo|podría)\b|n['’]t\b",
     re.I,
 )
 

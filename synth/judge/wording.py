@@ -11,18 +11,20 @@ from synth.judge.values import scan
 _BOUNDARY = re.compile(r"[.!?;](?=\s|$)|\n+|:\s(?=[A-Z\"])|\s[-–—]\s")
 _CLAUSE = re.compile(
     r"[,;:(]|\b(?:but|yet|because|since|so|while|whereas)\b|"
-    r"\b(?:aber|doch|weil|denn|während)\b|"
+    r"\b(?:aber|doch|weil|denn|während|pero|porque|pues|aunque)\b|"
     r"\band (?:it|you|your|they|the|this|that|is|are|was|has|will)\b",
     re.I,
 )
 _NOT = re.compile(
     r"\b(?:not|never|no|neither|nor|cannot|without|except|unlike|other than|instead of|"
-    r"rather than|nicht|nie|niemals|kein\w*|weder|ohne|außer|anstatt|statt)\b|n['’]t\b",
+    r"rather than|nicht|nie|niemals|kein\w*|weder|ohne|außer|anstatt|statt|"
+    r"nunca|jamás|sin|ni|tampoco)\b|n['’]t\b",
     re.I,
 )
 _BOUND = re.compile(
     r"\b(?:more than|less than|exceed|beyond|over|later than|earlier than|until|before|after|only|"
-    r"just|longer than|mehr als|weniger als|über|später als|früher als|bis|vor|nach|nur|erst)"
+    r"just|longer than|más de|menos de|hasta|antes de|después de|solo|sólo|"
+    r"mehr als|weniger als|über|später als|früher als|bis|vor|nach|nur|erst)"
     r"(?: the| a| on)?\s*\W*$",
     re.I,
 )
@@ -31,19 +33,20 @@ _GUESS = re.compile(
     r"\b(?:or|either|maybe|perhaps|possibly|probably|roughly|approximately|about|around|almost|"
     r"nearly|between|something like|guess|might be|could be|may be|oder|entweder|vielleicht|"
     r"eventuell|womöglich|vermutlich|wahrscheinlich|ungefähr|circa|ca\.|etwa|rund|fast|zwischen|"
-    r"könnte(?: es)?)\s+(?:the |on |at |a |der |die |das |am |um )?\W*$",
+    r"könnte(?: es)?|quizás?|tal vez|aproximadamente|unos|unas|alrededor de|cerca de|entre|o)\s+"
+    r"(?:the |on |at |a |der |die |das |am |um |el |la |los |las )?\W*$",
     re.I,
 )
-_IF = re.compile(r"\b(?:if|whether|unless|in case|suppose|assuming|wenn|falls|ob)\b", re.I)
+_IF = re.compile(r"\b(?:if|whether|unless|in case|suppose|assuming|wenn|falls|ob|si)\b", re.I)
 _DENIED_AFTER = re.compile(
     r"\W*(?:is|was|are|were|would be)(?: \w+)? ?(?:not|never|wrong|incorrect|false)\b|"
     r"\W*(?:isn|wasn|aren)['’]t\b|\W*(?:ist|sind|war|wäre|stimmt)(?: \w+)? ?(?:nicht|falsch)\b",
     re.I,
 )
 _OR_AFTER = re.compile(
-    r"(?:\s*,\s*[\w .'-]{1,40}){0,6}(?:\s*,)?(?:\s*\b(?:or|oder)\b\s*|\s+/\s+)"
+    r"(?:\s*,\s*[\w .'-]{1,40}){0,6}(?:\s*,)?(?:\s*\b(?:or|oder|o)\b\s*|\s+/\s+)"
     r"(?!let|you|i\b|we\b|if\b|would|just|please|call|contact|tell|ask|by\b|so\b|later|more|"
-    r"earlier|less|visit|reply|sagen|nennen|melden|rufen|schreiben|soll)[\w\"'€$£]",
+    r"earlier|less|visit|reply|sagen|nennen|melden|rufen|schreiben|soll|dígame|prefiere)[\w\"'€$£]",
     re.I,
 )
 

@@ -9,7 +9,7 @@ from synth.judge.evidence import Evidence
 
 _TOKEN = re.compile(r"[^\W_]{2,}")
 _YES = re.compile(
-    r"(?:^|[:,.\n]\s*|\b(?:is|and|or) |\bthat'?s )(yes|true|correct|ja|richtig)\b", re.I | re.M
+    r"(?:^|[:,.\n]\s*|\b(?:is|and|or) |\bthat'?s )(yes|true|correct|ja|richtig|sí)\b", re.I | re.M
 )
 _NO = re.compile(
     r"(?:^|[:,.\n]\s*|\b(?:is|and|or) )(no|false|nein)\b(?! (problem|worries|later|more|less))",

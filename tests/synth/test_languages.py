@@ -1,0 +1,144 @@
+"""Whole episodes in other languages: what is right is accepted in them, what is wrong is not."""
+
+import asyncio
+import re
+
+import pytest
+
+from simulators.sql.engine import Engine
+from simulators.sql.load import load_application
+from simulators.sql.tongues import lint_languages
+from simulators.sql.world import SqlWorld
+from synth.core.config import load_config
+from synth.core.errors import BadConfig, UnknownName
+from synth.core.hearing import hearing, languages
+from synth.core.speech import speech
+from synth.pipeline.generate import Goal
+from synth.pipeline.job import generate
+from synth.run import read_episodes, read_plan
+
+EPISODES = 40
+FOREIGN = tuple(language for language in languages() if language != "en")
+
+
+def run(tmp_path, language, rate, application="bank"):
+    config = load_config(
+        overrides=[
+            f"generate.applications=['{application}']",
+            f"generate.languages={{ en = 0, {language} = 1 }}",
+            f"generate.errors.rate={rate}",
+        ]
+    )
+    folder = tmp_path / "runs" / "r"
+    asyncio.run(generate(config, folder, tmp_path, Goal(episodes=EPISODES)))
+    return {p.episode: p.task for p in read_plan(folder)}, list(read_episodes(folder))
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+def test_whole_episodes_run_in_another_language_and_the_judge_accepts_them(tmp_path, language):
+    tasks, episodes = run(tmp_path, language, 0)
+    accepted = [episode for episode in episodes if episode.verdict.passed]
+    assert len(episodes) == EPISODES
+    assert len(accepted) >= 0.95 * EPISODES
+    english = re.compile(r"\b(the|you|your|would|please|with|from|want|is)\b", re.I)
+    for episode in accepted:
+        task = tasks[episode.trajectory.episode]
+        assert task.persona.language == language
+        for message in episode.trajectory.messages[1:]:
+            if message.role in ("user", "assistant") and message.content:
+                plain = re.sub(r'"[^"]*"', "", message.content)
+                for fact in (*task.blueprint.opening, *task.blueprint.background):
+                    plain = plain.replace(fact.spoken, "")
+                assert not english.search(plain), message.content
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+def test_every_deliberate_mistake_is_rejected_in_another_language_too(tmp_path, language):
+    _, episodes = run(tmp_path, language, 1)
+    verdicts = [episode.verdict for episode in episodes]
+    assert not [verdict for verdict in verdicts if verdict.passed]
+    assert {verdict.broken_by for verdict in verdicts} == {None}
+
+
+def test_an_application_without_words_in_a_language_stays_in_english(tmp_path):
+    tasks, episodes = run(tmp_path, "de", 0, application="hotel")
+    assert {task.persona.language for task in tasks.values()} == {"en"}
+    assert all(episode.verdict.passed for episode in episodes)
+
+
+def test_a_language_nobody_speaks_is_no_configuration():
+    with pytest.raises(BadConfig, match="not spoken here"):
+        load_config(overrides=["generate.languages={ xx = 1.0 }"])
+    with pytest.raises(BadConfig, match="no language has a weight"):
+        load_config(overrides=["generate.languages={ en = 0.0 }"])
+
+
+def test_a_world_knows_its_languages():
+    world = SqlWorld(Engine(load_application("bank")))
+    assert world.languages[0] == "en"
+    assert set(FOREIGN) <= set(world.languages)
+    assert world.speaking("en") is world
+    assert world.speaking("de") is world.speaking("de")
+    assert world.speaking("de").policy() == world.policy()  # the agent's own rules stay
+    with pytest.raises(UnknownName, match="language"):
+        world.speaking("xx")
+
+
+def test_words_for_what_does_not_exist_are_found():
+    application = load_application("bank")
+    assert list(lint_languages(Engine(application))) == []
+    words = application.languages["de"]
+    wrong = words.model_copy(
+        update={
+            "labels": {"cards.colour": "die Farbe"},
+            "rules": {"no_rule": "Nein."},
+            "intents": {"fly": "fliegen", "add_payee": "{{ nobody }} speichern"},
+            "questions": {"get_card": {"colour": "welche Farbe"}},
+        }
+    )
+    broken = application.model_copy(update={"languages": {"de": wrong, "xx": words}})
+    found = {finding.what for finding in lint_languages(Engine(broken))}
+    assert found == {
+        "nobody here speaks it",
+        "unknown name 'nobody'",
+        *(
+            f"nothing is called {n!r}"
+            for n in ("cards.colour", "no_rule", "fly", "get_card.colour")
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("language", "day", "moment", "money", "mine", "listed"),
+    [
+        ("de", "3. März 2026", "3. März 2026 um 09:30 Uhr", "1250,50 EUR", "meine Adresse",
+         "a, b oder c"),
+        ("es", "3 de marzo de 2026", "3 de marzo de 2026 a las 09:30", "1250,50 EUR",
+         "mi dirección", "a, b o c"),
+    ],
+)  # fmt: skip
+def test_values_are_said_as_the_language_says_them(language, day, moment, money, mine, listed):
+    says = speech(language)
+    assert says.date("2026-03-03") == day
+    assert says.moment("2026-03-03T09:30:00") == moment
+    assert says.money(125050, "EUR") == money
+    assert says.mine({"de": "die Adresse", "es": "la dirección"}[language]) == mine
+    assert says.listed(["a", "b", "c"], choice=True) == listed
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "asked"),
+    [
+        ("de", "Wenn Sie sie ändern möchten, sagen Sie mir bitte Bescheid.", False),
+        ("de", "Kann ich sonst noch etwas für Sie tun?", False),
+        ("de", "Wie lautet Ihre E-Mail-Adresse?", True),
+        ("de", "Soll ich fortfahren?", True),
+        ("de", "Bitte um Ihre Bestätigung.", True),
+        ("es", "Si necesita cambiarlo, por favor dígamelo.", False),
+        ("es", "¿Puedo ayudarle en algo más?", False),
+        ("es", "¿Cuál es su correo?", True),
+        ("es", "Confirme, por favor.", True),
+    ],
+)
+def test_questions_are_told_from_courtesies_in_every_language(language, text, asked):
+    assert bool(hearing(language).questions(text)) is asked
