@@ -271,7 +271,7 @@ def test_waiting_callers_may_have_a_loop_of_their_own(cases):
 
 
 def test_no_adapter_needs_a_trainer_or_the_package_it_is_for():
-    modules = "stepped", "foreign", "for_gymnasium", "for_trl"
+    modules = "stepped", "foreign", "for_gymnasium", "for_trl", "for_verifiers"
     code = (
         "import sys\n"
         + "".join(f"import train.gym.{name}\n" for name in modules)
