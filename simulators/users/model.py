@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from simulators.users.guard import PROMPTS, problem, untold
@@ -38,12 +39,24 @@ class ModelUser:
     Args:
         llm: the model.
         sampler: how its tokens are drawn.
+        critic: chooses among drafts; None takes the first that can be delivered.
+        candidates: drafts asked for where there is a critic (APIGen-MT 4.2: best of 4).
     """
 
-    def __init__(self, llm: LLM, sampler: Sampler | None = None) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        sampler: Sampler | None = None,
+        critic: LLM | None = None,
+        candidates: int = 1,
+    ) -> None:
         self._llm, self._sampler = llm, sampler or Sampler(temperature=0.8, max_tokens=300)
+        self._critic, self._candidates = critic, candidates if critic else 1
         prompt = f"user/{prompts(PROMPTS).hash('user')}"
         self.who = f"model:{llm.name}@{prompt} ({self._sampler})"
+        if critic is not None:
+            hashed = prompts(PROMPTS).hash("critic")
+            self.who += f" best of {candidates} by {critic.name}@critic/{hashed}"
 
     async def turn(self, view: UserView) -> Turn:
         """Return the model's next message.
@@ -54,20 +67,37 @@ class ModelUser:
             ToolloomError: the model cannot be brought to play a user: the user's fault.
         """
         spent: Usage | None = None
+        drafts: list[Turn] = []
         why = ""
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(self._candidates + TRIES - 1)):
             reply = await self._llm.complete(ChatRequest(self._messages(view), (), self._sampler))
             spent = reply.usage if spent is None else spent + reply.usage
-            raw, done = _read(reply.message.content or "")
-            text = " ".join(raw.split())
-            why = _withheld(reply) or problem(raw, text, done=done, view=view)
-            # An agent can still ask for what was left out: better late than not at all.
-            why = why or (untold(text, view) if left else "")
-            if not why:
-                message = Message(role="user", content=text or _goodbye(view))
-                done = done or _is_over(text, view)
-                return Turn(message, done=done, usage=spent, repairs=reply.repairs)
-        raise ToolloomError(f"the model playing the user failed: {why}", where=self._llm.name)
+            draft, why = _draft(reply, view, last=not left)
+            drafts += [draft] if draft else []
+            if len(drafts) == self._candidates:
+                break
+        if not drafts:
+            raise ToolloomError(f"the model playing the user failed: {why}", where=self._llm.name)
+        return replace(await self._best(drafts, view), usage=spent)
+
+    async def _best(self, drafts: Sequence[Turn], view: UserView) -> Turn:
+        """Return the draft that the critic chooses; the first where it names none."""
+        texts = [draft.message.content or "" for draft in drafts]
+        if self._critic is None or len(set(texts)) == 1:
+            return drafts[0]
+        page = prompts(PROMPTS).render(
+            "critic",
+            persona=view.persona,
+            clauses=view.clauses,
+            facts=view.facts,
+            talk=view.messages,
+            drafts=texts,
+        )
+        request = ChatRequest([{"role": "user", "content": page}], (), Sampler(0.0, max_tokens=16))
+        reply = await self._critic.complete(request)
+        found = re.search(r"\d+", reply.message.content or "")
+        chosen = int(found[0][:4]) if found else 1
+        return drafts[chosen - 1 if 1 <= chosen <= len(drafts) else 0]
 
     def _messages(self, view: UserView) -> list[dict[str, Any]]:
         system = prompts(PROMPTS).render(
@@ -83,6 +113,19 @@ class ModelUser:
         talk = [{"role": turned[m.role], "content": m.content} for m in view.messages]
         start = {"role": "user", "content": "(You write first: say who you are and what you want.)"}
         return [{"role": "system", "content": system}, start, *talk]
+
+
+def _draft(reply: Reply, view: UserView, *, last: bool) -> tuple[Turn | None, str]:
+    """Return what can be delivered of a reply, or None and why it cannot."""
+    raw, done = _read(reply.message.content or "")
+    text = " ".join(raw.split())
+    why = _withheld(reply) or problem(raw, text, done=done, view=view)
+    # An agent can still ask for what was left out: better late than not at all.
+    why = why or ("" if last else untold(text, view))
+    if why:
+        return None, why
+    message = Message(role="user", content=text or _goodbye(view))
+    return Turn(message, done=done or _is_over(text, view), repairs=reply.repairs), ""
 
 
 def _withheld(reply: Reply) -> str:

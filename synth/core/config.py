@@ -44,7 +44,6 @@ lost 79 points of irrelevance detection without such samples (papers: ToolACE 3.
 
 Weight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Price: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
 LOCAL = "local:"
 """What the name of a model in this process begins with."""
 DEFAULT_KEY = "OPENAI_API_KEY"
@@ -83,6 +82,8 @@ class ModelConfig(Frozen):
     `reasoning_content`, others one with it. It is kept in the record either way."""
     finish_reason: Literal["required", "optional"] = "required"
     """A reply that does not say why it ended may be cut off; `optional` trusts it all the same."""
+    candidates: int = Field(default=1, ge=1, le=16)
+    """Of the user's role: drafts of a message that `[models.critic]` chooses among."""
     stream: bool = False
     """Let replies come in pieces: where something between here and the model cuts idle lines."""
     timeout_s: float = Field(default=120.0, gt=0, le=86_400)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from simulators.users.model import ModelUser
 from simulators.users.scripted import ScriptedUser
 from synth.core.config import Config
-from synth.core.errors import BudgetSpent, ModelFailed
+from synth.core.errors import BadConfig, BudgetSpent, ModelFailed
 from synth.core.protocols import LLM, AgentPlayer, ChatRequest, Reply, UserPlayer
 from synth.core.seeds import rng
 from synth.core.types import Agent
@@ -87,6 +87,13 @@ class Cast:
         """No model is asked any more."""
         self._holds = None if models is None else Holds(models.waiting)
         self._put_off: set[str] = set()
+        self._candidates = config.models.user.candidates if config.models.user else 1
+        if self._candidates > 1 and config.models.critic is None:
+            raise BadConfig(
+                "nobody chooses among the drafts of the user",
+                where="models.user.candidates",
+                remedy="name a [models.critic], or ask for one",
+            )
         self._rates = ErrorRates.uniform(config.generate.errors.rate)
 
     def agent(self, planned: Planned, agent: Agent) -> AgentPlayer:
@@ -99,7 +106,9 @@ class Cast:
         """Return the user of an episode."""
         if self.models is None or "user" not in self.models:
             return ScriptedUser(planned.task.request, rng(planned.seed, "user"))
-        return ModelUser(self._bound("user", planned), self.models.sampler("user"))
+        critic = self._bound("critic", planned) if self._candidates > 1 else None
+        sampler = self.models.sampler("user")
+        return ModelUser(self._bound("user", planned), sampler, critic, self._candidates)
 
     def _bound(self, role: str, planned: Planned) -> LLM:
         assert self.models is not None

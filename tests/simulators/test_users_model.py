@@ -6,10 +6,12 @@ import re
 import pytest
 
 from simulators.users.model import STOP, TRIES, ModelUser
-from synth.core.errors import ModelFailed, ToolloomError
+from synth.core.config import load_config
+from synth.core.errors import BadConfig, ModelFailed, ToolloomError
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Reply, Sampler, UserView
 from synth.core.types import Fact, Message, Persona, Usage
+from synth.pipeline.cast import Cast
 
 PERSONA = Persona(name="Ann Lee", voice="terse", traits=("is at work",))
 FACTS = (
@@ -170,6 +172,38 @@ def test_private_notes_never_reach_the_agent(note):
     assert turn(ScriptedLLM([f"Yes. {note}"]), "Hi.", "And?").message.content == "Yes."
 
 
+def best_of(drafts, verdict, candidates=3):
+    critic = ScriptedLLM([verdict])
+    user = ModelUser(ScriptedLLM(drafts), Sampler(0.9), critic, candidates)
+    view = UserView(PERSONA, ("borrow a book",), FACTS, [])
+    return asyncio.run(user.turn(view)), critic, user
+
+
+@pytest.mark.parametrize(
+    ("verdict", "chosen"),
+    [("2", "B, please."), ("Draft 3.", "C, please."), ("none", "A, please."), ("9", "A, please.")],
+)
+def test_a_critic_chooses_among_drafts(verdict, chosen):
+    drafts = ["A, please.", "B, please.", "How can I help you?", "C, please."]
+    turn, critic, user = best_of(drafts, verdict)
+    assert turn.message.content == chosen
+    page = critic.requests[0].messages[0]["content"]
+    assert "1. A, please.\n2. B, please.\n3. C, please." in page  # what no user says is no draft
+    assert "ann@ex.org" in page
+    assert re.search(r" best of 3 by scripted\S*@critic/[0-9a-f]+$", user.who)
+
+
+def test_drafts_that_are_alike_need_no_critic():
+    turn, critic, _ = best_of(["A, please."] * 3, "2")
+    assert turn.message.content == "A, please."
+    assert critic.requests == []
+
+
+def test_fewer_drafts_than_wanted_are_enough():
+    turn, *_ = best_of(["A, please.", "B, please.", *["How can I help you?"] * 3], "2")
+    assert turn.message.content == "B, please."
+
+
 def test_a_failing_endpoint_is_not_the_users_fault():
     with pytest.raises(ModelFailed):
         turn(ScriptedLLM([]), "Hi.", "And?")
@@ -180,3 +214,9 @@ def test_the_prompt_version_is_on_record():
     assert re.fullmatch(
         r"model:m@user/[0-9a-f]+ \(temperature=0\.5, top_p=0\.9, max_tokens=64\)", who
     )
+
+
+def test_drafts_without_a_critic_are_no_configuration():
+    config = load_config(overrides=["models.user={ model = 'm', candidates = 3 }"])
+    with pytest.raises(BadConfig, match="nobody chooses among the drafts"):
+        Cast(config)
