@@ -79,7 +79,7 @@ def forks(forks, cluster):
 def mock(script, tmp_path_factory):
     """Return one endpoint for all runs that ask it right; whose calls are whose, the plans say."""
     ledger = tmp_path_factory.mktemp("mock") / "ledger.jsonl"
-    with child(ledger, "--seed=1", "--latency-ms=10", f"--script={script(EPISODES)}") as started:
+    with child(ledger, "--seed=1", "--latency-ms=30", f"--script={script(EPISODES)}") as started:
         yield started
 
 
@@ -122,11 +122,12 @@ class Made:
 
 
 def workers_of(run):
-    """Return the processes that have a shard of a run."""
-    found = []
+    """Return the processes that have a shard of a run; not this one, which merges shards."""
+    found = {}
     for lock in run.glob("shards/*/.lock"):
         with contextlib.suppress(ValueError, OSError):
-            found.append(int(lock.read_text(encoding="ascii")))
+            found[int(lock.read_text(encoding="ascii"))] = lock.parent
+    found.pop(os.getpid(), None)
     return found
 
 
@@ -154,33 +155,40 @@ def whole(mock, tmp_path_factory):
     return made
 
 
-class Killer:
-    """Kills a worker of a run with SIGKILL, each time that so many more episodes are finished."""
+def half_played(shard):
+    """Return how many episodes of a shard have had replies, and are not finished."""
+    finished = {row["trajectory"]["episode"] for row in jsonl.read(shard / "episodes-0.jsonl")}
+    replies = (row["call"] for row in jsonl.read(shard / "calls-0.jsonl") if "call" in row)
+    return len({call.partition("/")[0] for call in replies} - finished)
 
-    def __init__(self, run, *after):
-        self.run, self.after, self.killed = run, list(after), []
+
+class Killer:
+    """Kills a worker of a run with SIGKILL in the middle of two episodes, once some are finished."""
+
+    def __init__(self, run, after):
+        self.run, self.after, self.killed = run, after, None
 
     def __call__(self, progress):
-        if self.after and progress.played >= self.after[0]:
-            pids = [pid for pid in workers_of(self.run) if pid not in self.killed]
-            if pids:
-                self.after.pop(0)
-                self.killed.append(pids[0])
-                os.kill(pids[0], signal.SIGKILL)
+        if self.killed is None and progress.played >= self.after:
+            for pid, shard in workers_of(self.run).items():
+                if half_played(shard) >= 2:
+                    self.killed = pid
+                    os.kill(pid, signal.SIGKILL)
+                    return
 
 
 def test_programs_play_the_same_run_on_two_workers_as_here(connected, tmp_path):
     here, there = Made(tmp_path / "here"), Made(tmp_path / "there")
     goal = Goal(accept=EPISODES)
     report = here.play(workers=None, goal=goal)
-    seen = []
-    found = there.play(goal=goal, on_progress=lambda progress: seen.extend(workers_of(there.run)))
+    seen = set()
+    found = there.play(goal=goal, on_progress=lambda progress: seen.update(workers_of(there.run)))
     assert found | {"not_needed": None} == report | {"not_needed": None}
     assert there.dataset() == here.dataset()
     assert set(here.rows()) <= set(there.rows())
     assert len(there.rows()) == len(set(there.rows()))
-    assert len(set(seen)) == 2
-    ended(set(seen))
+    assert len(seen) == 2
+    ended(seen)
     assert not (there.run / "shards").exists()
 
 
@@ -208,7 +216,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_pays_nothing_twice(
     there = Made(tmp_path, mock)
     killer = Killer(there.run, 12)
     report = there.play(on_progress=killer)
-    assert len(killer.killed) == 1
+    assert killer.killed
     assert there.rows() == whole.rows()
     assert there.dataset() == whole.dataset()
     asked = Counter(entry["call"] for entry in mock.entries()[before:])
@@ -225,7 +233,7 @@ def test_a_budget_holds_for_all_workers_together_whoever_dies(connected, mock, w
     killer = Killer(there.run, 4)
     limited = [f"budget.requests={limit}"]
     report = there.play(more=limited, on_progress=killer)
-    assert len(killer.killed) == 1
+    assert killer.killed
     assert f"the budget of {limit} requests is spent" in report["gave_up"]
     assert report["faults_by_owner"] == {}
     asked = len(mock.entries()) - before
@@ -277,7 +285,7 @@ def test_workers_that_die_again_and_again_end_the_run_with_the_reason(
     def kill():
         killed = set()
         while not over.wait(0.001):
-            for pid in set(workers_of(there.run)) - killed:
+            for pid in workers_of(there.run).keys() - killed:
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
 
@@ -319,7 +327,7 @@ def test_ctrl_c_ends_a_cluster_of_our_own_and_leaves_a_run_that_goes_on(tmp_path
             assert time.monotonic() < deadline
             assert session.poll() is None, session.communicate()
             time.sleep(0.05)
-        pids = workers_of(there.run)
+        pids = [*workers_of(there.run)]
         os.killpg(session.pid, signal.SIGINT)  # as a terminal does
         said = session.communicate(timeout=60)
         assert session.returncode == 130
