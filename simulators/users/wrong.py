@@ -24,7 +24,11 @@ def wrong_fact(
         clauses: what they want; values in them are no mistakes.
         hears: the language of all of these.
     """
-    wished = {word.casefold() for clause in clauses for word in _VALUE.findall(clause)}
+    wished = {
+        value.casefold()
+        for clause in clauses
+        for value in (*_VALUE.findall(clause), *_QUOTED.findall(clause))
+    }
     for fact in facts:
         # Two payees have two IBANs: a value is wrong if it is that of none of them.
         head = hears.head(fact.label)

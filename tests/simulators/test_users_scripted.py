@@ -135,6 +135,15 @@ def test_a_proposal_that_contradicts_gets_a_no_and_the_right_value(talk, proposa
     assert done is False
 
 
+def test_the_values_of_two_wishes_under_one_label_are_both_right(talk):
+    clauses = (
+        'send 20 EUR to Ann with the size of the box "Large one"',
+        'send 30 EUR to Tom with the size of the box "Small one"',
+    )
+    text, _ = talk(clauses=clauses)(f"You want to {clauses[0]} and {clauses[1]}, correct?")
+    assert re.match(r"Yes|Correct", text)
+
+
 def test_a_yes_and_an_answer_come_together(talk):
     text, _ = talk()("I would extend it. Is that correct? And what is your name?")
     assert re.match(r"Yes|Correct", text)
