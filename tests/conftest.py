@@ -5,8 +5,8 @@ import socket
 import pytest
 from hypothesis import settings
 
-# How busy a machine is fails no test, and the same code passes or fails twice alike. What nobody has
-# drawn yet is drawn by `--soak`, where a find stops nobody's work.
+# How busy a machine is fails no test, and the same code passes or fails twice alike. What nobody
+# has drawn yet is drawn by `--soak`, where a find stops nobody's work.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("soak", deadline=None, derandomize=False)
 _LOCAL = ("127.", "::1", "localhost")

@@ -219,6 +219,12 @@ def _turn(database: Path, wait_s: float) -> Iterator[None]:
         lock.release()
 
 
+def quiet(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Let long statements draw no bar on stdout, where results are."""
+    con.execute("SET enable_progress_bar = false")
+    return con
+
+
 def _connect(database: Path, read_only: bool, wait_s: float) -> duckdb.DuckDBPyConnection:
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": False
@@ -229,7 +235,7 @@ def _connect(database: Path, read_only: bool, wait_s: float) -> duckdb.DuckDBPyC
     pause = 0.02
     while True:
         try:
-            return duckdb.connect(str(database), read_only=read_only, config=config)
+            return quiet(duckdb.connect(str(database), read_only=read_only, config=config))
         except duckdb.Error as error:
             holder = _holder(str(error))
             if holder is None:

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from synth.core.errors import ToolloomError, os_error_in, storage_error
+from synth.core.store import quiet
 from synth.dataset import COLUMNS
 from synth.exporters.openai import EXPORTER as OPENAI
 
@@ -30,7 +31,7 @@ class ParquetExporter:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             count = OPENAI.write(rows, lines)
-            with duckdb.connect() as con:
+            with quiet(duckdb.connect()) as con:
                 con.execute(_copy(), [str(lines), COLUMNS, str(temporary)])
             temporary.replace(path)
         except (OSError, duckdb.IOException) as error:

@@ -442,3 +442,11 @@ def test_the_registry_has_the_tables_that_something_writes_and_no_others(workspa
         for path in (ROOT / folder).rglob("*.py")
     )
     assert [t for t in counts if not re.search(rf'INTO {t}\b|\(con, "{t}"|"{t}": ', written)] == []
+
+
+def test_long_statements_draw_no_bar_where_results_are_printed(workspace):
+    for opened in (workspace.write, workspace.read):
+        with opened() as con:
+            assert con.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (
+                False,
+            )

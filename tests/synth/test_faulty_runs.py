@@ -1,4 +1,4 @@
-"""A run on faulty environments: agents recover, what is kept is right, and a resume changes nothing."""
+"""A run on faulty environments: agents recover, what is kept is right, a resume changes nothing."""
 
 import asyncio
 import json

@@ -18,8 +18,8 @@ from synth.play import Limits, play
 from synth.reference import ReferenceAgent
 from synth.tasks import sample_task
 from train.agent import EnginePlayer, SharedSampler
-from train.engine import Drawn, Sampling
 from train.cases import Case
+from train.engine import Drawn, Sampling
 from train.evaluate import Table, evaluate, play_cases, wilson
 from train.rl import EpisodeRollouts, RlConfig, train_rl
 
