@@ -163,7 +163,7 @@ def half_played(shard):
 
 
 class Killer:
-    """Kills a worker of a run with SIGKILL in the middle of two episodes, once some are finished."""
+    """Kills a worker with SIGKILL in the middle of two episodes, once some are finished."""
 
     def __init__(self, run, after):
         self.run, self.after, self.killed = run, after, None
