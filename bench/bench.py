@@ -1,7 +1,7 @@
 """What things cost here: medians of repeated runs, next to the physical limit in the same run.
 
     make bench                    the whole table (about a minute on 2 cores)
-    python bench/bench.py engine generation models command training
+    python bench/bench.py engine environments generation models command training
 
 This is no timed test: nothing fails when a machine is slow.
 """
@@ -132,8 +132,16 @@ def model_rows() -> Iterator[Row]:
     yield from rows()
 
 
+def environment_rows() -> Iterator[Row]:
+    """Yield what each kind of environment costs, beside other projects' simulated tools."""
+    from bench_environments import rows
+
+    yield from rows()
+
+
 TABLES = {
     "engine": engine_rows,
+    "environments": environment_rows,
     "generation": generation_rows,
     "models": model_rows,
     "command": command_rows,
@@ -146,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", default=list(TABLES), choices=[*TABLES, []])
     for table in parser.parse_args().tables:
-        print(f"\n{table}")
+        print(f"\n{table}", flush=True)
         for what, figure, beside in TABLES[table]():
             print(f"  {what:<58}{figure:>10}   {beside}")
 
