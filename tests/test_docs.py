@@ -10,18 +10,21 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^```python(?: needs (\w+))?\n(.*?)^```", re.M | re.S)
+"""What it needs beside this project, if anything; and the program."""
 
 
 @pytest.mark.parametrize(
-    ("page", "code"),
+    ("page", "needs", "code"),
     [
-        pytest.param(page, code, id=f"{page.name}-{number}")
+        pytest.param(page, needs, code, id=f"{page.name}-{number}")
         for page in PAGES
-        for number, code in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+        for number, (needs, code) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
     ],
 )
-def test_python_blocks_run(page, code, tmp_path):
+def test_python_blocks_run(page, needs, code, tmp_path):
+    if needs and importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
