@@ -72,10 +72,11 @@ async def sample_task(
     Raises:
         NotSuitable: nothing of that kind here; the reason is counted by the caller.
     """
-    if isinstance(world, Polyglot) and language in world.languages:
+    spoken_in = world
+    if language != "en" and isinstance(world, Polyglot) and language in world.languages:
         spoken_in = world.speaking(language)
     else:
-        spoken_in, language = world, "en"
+        language = "en"
     blueprint = await spoken_in.blueprint(kind, agent.tools, state_seed, rng)
     return write_task(blueprint, sample_persona(rng, language=language), rng)
 
