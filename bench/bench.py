@@ -1,7 +1,7 @@
 """What things cost here: medians of repeated runs, next to the physical limit in the same run.
 
-    make bench                    the whole table (about a minute on 2 cores)
-    python bench/bench.py engine environments generation models command training
+    make bench                    the whole table (some minutes on 2 cores)
+    python bench/bench.py engine environments generation models memory command training
 
 This is no timed test: nothing fails when a machine is slow.
 """
@@ -103,6 +103,13 @@ def generation_rows() -> Iterator[Row]:
     yield from rows()
 
 
+def memory_rows() -> Iterator[Row]:
+    """Yield what an episode adds to the memory of a generation."""
+    from bench_memory import rows
+
+    yield from rows()
+
+
 def command_rows() -> Iterator[Row]:
     """Yield start-up times."""
     for label, line in (
@@ -144,6 +151,7 @@ TABLES = {
     "environments": environment_rows,
     "generation": generation_rows,
     "models": model_rows,
+    "memory": memory_rows,
     "command": command_rows,
     "training": training_rows,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import orjson
 
@@ -178,7 +179,7 @@ class Node:
     """One row, seen along the path by which the user thinks of it."""
 
     __slots__ = (
-        "_around", "_children", "_facts", "_single", "mind", "noun", "path", "reachable", "row",
+        "_children", "_facts", "_further", "_mind", "_single", "noun", "path", "reachable", "row",
         "table",
     )  # fmt: skip
 
@@ -192,15 +193,24 @@ class Node:
         *,
         reachable: bool = True,
     ) -> None:
-        self.mind, self.table, self.row = mind, table, row
+        # The mind knows its node, which it outlives: together they would wait for the collector.
+        self._mind = ref(mind)
+        self.table, self.row = table, row
         self.path, self.noun = path, noun
         self.reachable = reachable
         """Whether the user's knowledge leads here (every reference on the path is known)."""
         # Templates and the search for look-ups ask for the same few things over and over.
         self._facts: tuple[Known, ...] | None = None
-        self._around: tuple[Node, ...] | None = None
+        self._further: tuple[Node, ...] | None = None
         self._single: dict[str, Fact] = {}
         self._children: dict[str, Node | None] = {}
+
+    @property
+    def mind(self) -> Mind:
+        """Return who thinks of it."""
+        mind = self._mind()
+        assert mind is not None
+        return mind
 
     @property
     def born(self) -> bool:
@@ -268,14 +278,14 @@ class Node:
 
     def around(self) -> tuple[Node, ...]:
         """Return this row and the rows it refers to, nearest first, known or not."""
-        if self._around is None:
+        if self._further is None:
             found, layer = [self], [self]
             for _ in range(DEPTH):
                 layer = [child for node in layer for child in node.references()]
                 layer = [child for child in layer if child not in found]
                 found.extend(layer)
-            self._around = tuple(found)
-        return self._around
+            self._further = tuple(found[1:])
+        return (self, *self._further)
 
     def references(self) -> Iterator[Node]:
         """Yield the rows that this row refers to, known or not."""

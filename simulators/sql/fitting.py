@@ -55,7 +55,7 @@ def waiting(conditions: Iterable[Condition], parameters: Iterable[str]) -> Waiti
     return found
 
 
-@lru_cache(maxsize=5_000)
+@lru_cache(maxsize=1_000)
 def _joined(conditions: tuple[Condition, ...]) -> tuple[str, tuple[str, ...]] | None:
     """Return one statement for several conditions, each its own column, and all their names."""
     if len(conditions) == 1:

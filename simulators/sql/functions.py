@@ -31,7 +31,7 @@ _DATE = "YYYY-MM-DD"
 _TIME = "YYYY-MM-DDTHH:MM:SS"
 
 
-_KEPT = 8192
+_KEPT = 1024
 """Results remembered. Only right arguments give any, and those are short."""
 
 

@@ -75,7 +75,7 @@ USER = "user_id"
 _NAME = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
 
-@lru_cache(maxsize=5_000)
+@lru_cache(maxsize=1_000)
 def _names(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_NAME.findall(sql)))
 

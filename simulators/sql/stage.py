@@ -19,7 +19,7 @@ from simulators.sql.words import Words
 from synth.core.errors import NotSuitable
 from synth.core.types import Diff, Effect, PlannedCall, Scalar, ToolResult
 
-MOST_TOOLSETS = 20_000
+MOST_TOOLSETS = 2_000
 """Pairs of toolset and tool of which it is remembered what cannot be found."""
 
 Call: TypeAlias = tuple[str, Mapping[str, Any]]

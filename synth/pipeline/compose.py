@@ -74,7 +74,7 @@ class Composer:
         }
         self._agents: dict[str, list[Agent]] = {}
         self._environments: dict[str, Environment] = {}
-        self._goals: set[str] = set()
+        self._goals: set[int] = set()
 
     def remember(self, planned: Planned) -> None:
         """Note a plan row read from disk: its goal is not sampled twice."""
@@ -202,13 +202,16 @@ class Composer:
         return (task, "") if admission.accepted else (None, f"gate:{admission.reason}")
 
 
-def _goal_key(blueprint: Blueprint) -> str:
-    return content_key(
+def _goal_key(blueprint: Blueprint) -> int:
+    """Return what tells goals apart: one number for each place of the plan stays in memory."""
+    key = content_key(
         [
             blueprint.world,
             blueprint.state_seed,
             blueprint.kind,
             blueprint.clauses,
             [fact.value for fact in blueprint.opening],
-        ]
+        ],
+        digits=16,
     )
+    return int(key, 16)
