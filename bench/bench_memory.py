@@ -91,7 +91,8 @@ class Watch:
     def __call__(self, progress: Progress) -> None:
         """Look, if it is time."""
         played = progress.played
-        if played * SAMPLES < (len(self.samples) + 1) * self.episodes:
+        seen = self.samples[-1][0] if self.samples else 0
+        if played == seen or played * SAMPLES < (len(self.samples) + 1) * self.episodes:
             return
         self.samples.append((played, resident()))
         if not self.warm and played >= self._warm_up * self.episodes:
