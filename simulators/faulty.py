@@ -9,6 +9,7 @@ can be asked for again, and what is out of order is never a tool that the task n
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from synth.core.seeds import rng
 from synth.core.types import CallError, Diff, Effect, ToolResult, ToolSpec
 
 MOST_IN_A_ROW = 2
-"""Calls that may fail for a moment one after the other."""
+"""Times that one call may fail for a moment before it works."""
 TRANSIENT = {
     "timeout": "The service did not answer in time. Nothing was changed; try again.",
     "service_unavailable": "The service is busy. Nothing was changed; try again.",
@@ -63,14 +64,17 @@ class Faulty:
         self._environment, self._outcomes, self._seed = environment, outcomes, seed
         self._needed = frozenset(needed)
         self._broken: frozenset[str] = frozenset()
-        self._calls = self._in_a_row = 0
+        self._calls = 0
+        self._failures: Counter[str] = Counter()
+        """Key of a call -> how often it failed for a moment since it last worked."""
         self._cut: set[str] = set()
         """Keys of the calls whose result was cut short once."""
 
     async def reset(self, seed: int) -> None:
         """Start over: the state of `seed`, and the faults from the first one on."""
         await self._environment.reset(seed)
-        self._calls = self._in_a_row = 0
+        self._calls = 0
+        self._failures.clear()
         self._cut = set()
         self._broken = frozenset(
             tool.name
@@ -89,7 +93,8 @@ class Faulty:
         A call that is to fail is made and taken back: whether it would succeed is known only then.
         """
         chance = rng(self._seed, "call", self._calls)
-        drawn = self._draw(chance)
+        key = _key(name, arguments)
+        drawn = self._draw(chance, key)
         undo = drawn == "transient" or name in self._broken
         state = await self._environment.snapshot() if undo else b""
         result = await self._environment.call(name, arguments)
@@ -101,27 +106,27 @@ class Faulty:
             return _failed(PERMANENT, "permanent")
         if drawn == "transient":
             await self._environment.restore(state)
-            self._in_a_row += 1
+            self._failures[key] += 1
             code = chance.choice(list(TRANSIENT))
             return _failed(CallError(code=code, message=TRANSIENT[code]), "transient")
-        self._in_a_row = 0
+        self._failures.pop(key, None)
         if drawn == "partial":
-            return self._shortened(name, arguments, result)
+            return self._shortened(name, key, result)
         return _noticed(result, chance.choice(EDGE)) if drawn == "edge" else result
 
-    def _draw(self, chance: random.Random) -> _Drawn:
+    def _draw(self, chance: random.Random, key: str) -> _Drawn:
         outcomes, point = self._outcomes, chance.random()
         if point < outcomes.transient:
-            return "success" if self._in_a_row >= MOST_IN_A_ROW else "transient"
+            return "success" if self._failures[key] >= MOST_IN_A_ROW else "transient"
         point -= outcomes.transient
         if point < outcomes.partial:
             return "partial"
         return "edge" if point - outcomes.partial < outcomes.edge else "success"
 
-    def _shortened(self, name: str, arguments: Mapping[str, Any], result: ToolResult) -> ToolResult:
+    def _shortened(self, name: str, key: str, result: ToolResult) -> ToolResult:
         """Return the first rows of a list, the first time that it is asked for."""
         effects = {tool.name: tool.effect for tool in self._environment.tools()}
-        key, value = content_key([name, dict(arguments)]), _json(result.content)
+        value = _json(result.content)
         rows = value.get("result")
         if effects[name] is not Effect.READ or key in self._cut:
             return result
@@ -139,7 +144,8 @@ class Faulty:
 
     async def snapshot(self) -> bytes:
         """Return the whole state, and how far the faults have come."""
-        head = orjson.dumps([self._calls, self._in_a_row, sorted(self._cut), sorted(self._broken)])
+        told = [self._calls, self._failures, sorted(self._cut), sorted(self._broken)]
+        head = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
         return head + b"\n" + await self._environment.snapshot()
 
     async def restore(self, state: bytes) -> None:
@@ -150,25 +156,33 @@ class Faulty:
         """
         head, _, inner = state.partition(b"\n")
         try:
-            calls, in_a_row, cut, broken = orjson.loads(head)
+            calls, failed, cut, broken = orjson.loads(head)
         except ValueError as error:
             what = "not a snapshot of an environment with faults"
             raise BadInput(what, where="restore", remedy="give one that it made") from error
         await self._environment.restore(inner)
-        self._calls, self._in_a_row = calls, in_a_row
+        self._calls, self._failures = calls, Counter(failed)
         self._cut, self._broken = set(cut), frozenset(broken)
 
     async def fork(self) -> Faulty:
         """Return an independent copy, which meets the same faults."""
         inner = await self._environment.fork()
         twin = Faulty(inner, self._outcomes, seed=self._seed, needed=self._needed)
-        twin._calls, twin._in_a_row = self._calls, self._in_a_row
+        twin._calls, twin._failures = self._calls, Counter(self._failures)
         twin._cut, twin._broken = set(self._cut), self._broken
         return twin
 
     async def close(self) -> None:
         """Close the environment. Harmless when called twice."""
         await self._environment.close()
+
+
+def _key(name: str, arguments: Any) -> str:
+    """Return what tells a call from others, whatever a model gave as arguments."""
+    try:
+        return content_key([name, arguments])
+    except ValueError:  # no JSON: it fails anyway
+        return name
 
 
 def _failed(error: CallError, outcome: Literal["transient", "permanent"]) -> ToolResult:

@@ -37,7 +37,9 @@ from synth.rubrics import REFUSALS
 __all__ = ["ErrorRates", "ReferenceAgent"]
 
 _Script: TypeAlias = Generator[Message, Sequence[Message], None]
-TRIES = 4
+TRIES = 8
+"""Rounds of calls before what fails for a moment counts as failed: a result that came in part may
+fail again when it is asked for."""
 _ASKS = 3
 """How often the agent asks for the same fact before it gives up."""
 
@@ -92,12 +94,10 @@ class ReferenceAgent:
             if self._confirms and writes and self._plan.claims:
                 messages = yield self._text(self._consent(writes, written))
                 if self._hears.has("declines", messages[-1].content or ""):
-                    if written:  # a superfluous write, of which the user thought better
-                        self.mistake = None
-                    yield from self._end(self._report(None) if written else self._say("declined"))
+                    yield from self._end(self._stopped(written))
             written += len(writes)
-            reason = yield from self._call(group)
-            if reason is not None and not self._plan.persists:
+            reason, over = yield from self._call(group)
+            if over:
                 break
         yield from self._end(self._report(reason))
 
@@ -113,8 +113,15 @@ class ReferenceAgent:
             if not facts:
                 return
 
-    def _call(self, group: list[PlannedCall]) -> Generator[Message, Sequence[Message], str | None]:
-        """Make the calls of a group in one turn; return the message of an error that stayed."""
+    def _call(
+        self, group: list[PlannedCall]
+    ) -> Generator[Message, Sequence[Message], tuple[str | None, bool]]:
+        """Make the calls of a group in one turn.
+
+        Returns:
+            The message of an error that stayed, and whether that is the end: what a call did not
+            tell, later ones must not go by.
+        """
         problem: str | None = None
         for _ in range(TRIES):
             messages = yield self._calls_message(group)
@@ -125,10 +132,10 @@ class ReferenceAgent:
                 error["code"] in TRANSIENT_ERRORS if error else _is_partial(result)
                 for error, result in zip(errors, results, strict=True)
             ]
-            group = list(compress(group, again)) if self._plan.persists else []
-            if not group:
+            group = list(compress(group, again))
+            if not (group and self._plan.persists):
                 break
-        return problem
+        return problem, problem is not None and (bool(group) or not self._plan.persists)
 
     def _end(self, text: str) -> _Script:
         """Say the last word, and goodbye to whatever comes after it."""
@@ -178,6 +185,21 @@ class ReferenceAgent:
         if written:
             return self._say("confirm_next", action=wish)
         return self._say("confirm", clauses=wish, Clauses=_capital(wish))
+
+    def _stopped(self, written: int) -> str:
+        """Return what to say to a user who declines a write, after so many others."""
+        if written == 0:
+            return self._say("declined")
+        wanted = [c for c in self._task.blueprint.solution if c.effect is not Effect.READ]
+        if written >= len(wanted):  # the one too many, of which the user thought better
+            self.mistake = None
+            return self._report(None)
+        done = [call.tool.replace("_", " ") for call in wanted[:written]]
+        clauses = self._clauses()
+        if len(clauses) == len(wanted):
+            done = clauses[:written]
+        wish = self._speech.listed(done)
+        return self._say("done", clause=wish, Clause=_capital(wish))
 
     def _report(self, reason: str | None) -> str:
         """Return the final message: a sentence a goal."""
@@ -304,18 +326,27 @@ def _holds(value: Any, fact: Fact) -> bool:
 
 def _is_partial(result: Message) -> bool:
     """Say whether a result tells that it is only a part of what there is."""
-    return '"partial":true' in (result.content or "")
+    value = _object(result.content or "", '"partial":true')
+    return value is not None and value.get("partial") is True and "notice" in value
 
 
-def _error(content: str) -> dict[str, str] | None:
-    """Return code and message of a failed call as an agent can read them, or None."""
-    if '"error"' not in content:
+def _object(content: str, mark: str) -> dict[str, Any] | None:
+    """Return the object that a result is; None where it is none, or lacks a mark."""
+    if mark not in content:
         return None
     try:
         value = orjson.loads(content)
     except ValueError:
         return None
-    error = value.get("error") if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None
+
+
+def _error(content: str) -> dict[str, str] | None:
+    """Return code and message of a failed call as an agent can read them, or None."""
+    value = _object(content, '"error"')
+    if value is None:
+        return None
+    error = value.get("error")
     if isinstance(error, dict):
         return {k: str(error.get(k) or error) for k in ("code", "message")}
     return {"code": error, "message": str(value.get("message") or error)} if error else None

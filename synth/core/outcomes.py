@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 
 from synth.core.messages import Frozen
 
-Probability: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Probability: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+_ROUNDING = 1e-9
 
 
 class Outcomes(Frozen):
@@ -25,7 +26,7 @@ class Outcomes(Frozen):
 
     @model_validator(mode="after")
     def _are_shares(self) -> Outcomes:
-        if self.transient + self.partial + self.edge > 1:
+        if self.transient + self.partial + self.edge > 1 + _ROUNDING:
             raise ValueError("transient, partial and edge are more than 1 together")
         return self
 

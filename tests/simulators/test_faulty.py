@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from simulators.check import check_environment
 from simulators.faulty import MOST_IN_A_ROW, PERMANENT, TRANSIENT, Faulty
@@ -89,6 +90,32 @@ def test_what_fails_for_a_moment_changes_nothing_and_works_within_three_tries():
         result, diff = asyncio.run(lend(seed))
         assert result == wanted  # the identifier it makes is the first one too
         assert diff == asyncio.run(plain.diff())
+
+
+def test_calls_made_together_all_work_within_three_tries():
+    calls = [("list_loans", {"member_id": f"M00{number}"}) for number in (1, 2, 3)]
+    results = asyncio.run(played(faulty(transient=1), calls * (MOST_IN_A_ROW + 1)))
+    assert [result.ok for result in results] == [False] * 6 + [True] * 3
+
+
+def test_arguments_that_are_no_json_are_refused_as_without_faults():
+    odd = [("lend_book", {"book_id": "\ud800", "member_id": float("nan")}), READ]
+    refused, worked = asyncio.run(played(faulty(edge=1), odd))
+    assert (refused.error.code, worked.outcome) == ("invalid_arguments", "edge")
+
+
+@pytest.mark.parametrize(
+    "rates", [{"transient": 1.1}, {"edge": -0.1}, {"partial": float("nan")}, {"permanent": True},
+              {"transient": 0.5, "partial": 0.4, "edge": 0.2}]
+)  # fmt: skip
+def test_rates_that_are_no_shares_are_refused(rates):
+    with pytest.raises(ValidationError):
+        Outcomes(**rates)
+
+
+def test_shares_that_sum_to_one_are_taken_however_they_round():
+    assert Outcomes(transient=0.34, partial=0.56, edge=0.1)
+    assert not Outcomes()
 
 
 def test_a_call_that_would_fail_anyway_fails_as_it_would():

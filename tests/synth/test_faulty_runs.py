@@ -56,6 +56,14 @@ def test_each_call_says_what_became_of_it(run):
             assert json.loads(step.result.content)["partial"] is True
 
 
+def test_even_where_every_call_fails_at_first_all_goals_are_reached(tmp_path):
+    settings = [*SETTINGS[:-1], "generate.outcomes={transient=1}"]
+    config = load_config(None, settings)
+    goal = Goal(episodes=60)
+    report = asyncio.run(generate(config, tmp_path / "runs" / "r", tmp_path, goal))
+    assert (report["episodes"], report["accepted"]) == (60, 60)
+
+
 def test_half_a_run_taken_up_again_meets_the_same_faults(run, tmp_path):
     folder, _ = run
     make(tmp_path, Goal(episodes=20))

@@ -41,6 +41,10 @@ def solve(library):
     return solve
 
 
+def task_calls(library):
+    return library.task().blueprint.solution
+
+
 def said(trajectory):
     return [m.content for m in trajectory.messages if m.role == "assistant" and m.content]
 
@@ -119,6 +123,33 @@ def test_an_error_that_stays_is_reported_and_not_talked_away(library, solve):
         assert verdict.passed is False
         assert "no_false_claim" not in [r.id for r in verdict.results if r.passed is False]
         assert "Try again." in said(trajectory)[-1]
+        # What the look-ups did not tell, the write does not go by.
+        assert {step.call.name for step in trajectory.steps} == {"find_member", "find_books"}
+
+
+def test_a_no_to_the_second_write_leaves_the_first_one_told_and_nothing_more(library):
+    task = library.task(
+        kind=TaskKind.CHAINED_WRITES,
+        clauses=('borrow "Dune" for 14 days', "pay 0.50 EUR of my fees"),
+        solution=task_calls(library) + (library.planned("pay_fee", 2, member_id="M1", amount=50),),
+    )
+    agent = library.agent(confirms=True)
+    user = library.Says("user", task.request, "Yes, please.", "No, that is wrong.", "Bye.")
+    trajectory = asyncio.run(
+        play(
+            task=task,
+            agent=agent,
+            environment=library.Shelf(),
+            agent_player=ReferenceAgent(task, agent, rng(1)),
+            user_player=user,
+            limits=Limits(),
+            episode="e",
+            seed=1,
+        )
+    )
+    assert [s.call.name for s in trajectory.steps if s.effect is not Effect.READ] == ["lend_book"]
+    report = next(text for text in said(trajectory)[2:] if "Dune" in text)
+    assert "fees" not in report
 
 
 def test_a_refusal_states_the_rule_and_changes_nothing(library, solve):
