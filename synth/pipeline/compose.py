@@ -167,7 +167,8 @@ class Composer:
         use_live = bool(live) and (not simulated or draw.random() < share)
         world = draw.choice(live if use_live else simulated)
         kinds = world.kinds()
-        mix = {kind: w for kind, w in self.config.generate.mix.items() if kind in kinds and w > 0}
+        shares = self.config.generate.mix
+        mix = {kind: shares[kind] for kind in kinds if shares.get(kind, 0) > 0}
         if not mix:
             raise BadConfig(
                 f"the mix has no kind that {world.name!r} can do",
@@ -178,7 +179,8 @@ class Composer:
         return world, draw.choice(self.agents(world.name)), kind
 
     def _language(self, draw: random.Random) -> str:
-        shares = {name: w for name, w in self.config.generate.languages.items() if w > 0}
+        # In an order that is theirs and not the file's: the fingerprint knows of none.
+        shares = {name: w for name, w in sorted(self.config.generate.languages.items()) if w > 0}
         if len(shares) == 1:  # nothing to draw
             return next(iter(shares))
         return draw.choices(list(shares), weights=list(shares.values()))[0]

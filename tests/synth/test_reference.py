@@ -131,7 +131,7 @@ def test_a_no_to_the_second_write_leaves_the_first_one_told_and_nothing_more(lib
     task = library.task(
         kind=TaskKind.CHAINED_WRITES,
         clauses=('borrow "Dune" for 14 days', "pay 0.50 EUR of my fees"),
-        solution=task_calls(library) + (library.planned("pay_fee", 2, member_id="M1", amount=50),),
+        solution=(*task_calls(library), library.planned("pay_fee", 2, member_id="M1", amount=50)),
     )
     agent = library.agent(confirms=True)
     user = library.Says("user", task.request, "Yes, please.", "No, that is wrong.", "Bye.")

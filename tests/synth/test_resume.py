@@ -65,6 +65,19 @@ def test_the_same_settings_give_the_same_files_in_another_process(tmp_path, refe
     assert same(tmp_path, reference)
 
 
+def test_the_order_in_which_shares_are_written_decides_nothing(tmp_path):
+    ways = [
+        ["generate.mix={lookup=1, single_write=2}", "generate.languages={en=1, de=1}"],
+        ["generate.mix={single_write=2, lookup=1}", "generate.languages={de=1, en=1}"],
+    ]
+    plans = set()
+    for number, way in enumerate(ways):
+        folder = tmp_path / str(number)
+        make(folder, Goal(episodes=20), ["generate.applications=['bank']", *way])
+        plans.add((folder / "runs" / "r" / "plan.jsonl").read_bytes())
+    assert len(plans) == 1
+
+
 def test_kill_9_at_any_time_loses_nothing_and_the_same_command_finishes(tmp_path, reference):
     command = [
         sys.executable,
