@@ -246,8 +246,12 @@ def read_settings(file: Path) -> dict[str, Any]:
     """Return what config.json says of a run: fingerprint, made_of, config.
 
     Raises:
+        BadInput: there is no such file.
         BadRow: it says something else.
     """
+    if not file.is_file():
+        what = "the run has no configuration"
+        raise BadInput(what, where=str(file), remedy="name a run with --run")
     try:
         found = orjson.loads(file.read_bytes())
         shape = {"fingerprint": str, "made_of": dict, "config": dict}

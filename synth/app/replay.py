@@ -1,7 +1,8 @@
 """Make every stored trajectory of a run again, and say whether the same comes of it.
 
 Each call is repeated on a fresh state; every result and the final state must be those of the file,
-to the byte. Exit code 3 says that one of them is not.
+to the byte, and the dialogue of an accepted one must say the same. Exit code 3 says that one does
+not. What users and agents say in words cannot be made again: checksums guard it, not this.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     with bar("replay") as progress:
 
         def tell(replayed: Replayed) -> None:
-            progress.update(replayed.same, None, f"{len(replayed.differing)} differ")
+            differ = len(replayed.differing)
+            progress.update(replayed.same + differ, replayed.planned, f"{differ} differ")
 
         replayed = asyncio.run(replay(folder, arguments.workspace, tell))
     left_out = dict(sorted(replayed.left_out.items()))
@@ -44,7 +46,16 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             remedy="replay it with the version that made it",
         )
     if not arguments.json:
-        show(f"{replayed.same:,} trajectories replay to the byte, results and final states")
+        of = f"{replayed.same:,} of {replayed.planned:,} planned trajectories"
+        show(f"{of} replay to the byte, results and final states")
         for owner, count in left_out.items():
             show(f"{count:,} broke off and cannot be repeated: {owner}")
-    return {"same": replayed.same, "differing": {}, "left_out": left_out}
+        if replayed.doubled:
+            show(f"{replayed.doubled:,} rows are of an episode that had one already")
+    return {
+        "planned": replayed.planned,
+        "same": replayed.same,
+        "differing": {},
+        "left_out": left_out,
+        "doubled": replayed.doubled,
+    }

@@ -23,6 +23,12 @@ def form_problem(trajectory: Trajectory, agent: Agent) -> tuple[str, str] | None
     return next(_problems(trajectory, agent), None)
 
 
+def record_problem(trajectory: Trajectory) -> str | None:
+    """Return where dialogue, record of calls and final state disagree; None if nowhere."""
+    found = (*_calls(trajectory.messages, trajectory.steps), *_states(trajectory))
+    return found[0][1] if found else None
+
+
 def _problems(trajectory: Trajectory, agent: Agent) -> Iterator[tuple[str, str]]:
     messages = trajectory.messages
     if not messages or messages[0].role != "system" or messages[0].content != agent.system:

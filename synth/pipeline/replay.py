@@ -8,36 +8,46 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow
-from synth.core.protocols import World
+from synth.core.protocols import Environment, World
 from synth.core.types import Trajectory
+from synth.judge.form import record_problem
 from synth.judge.replay import replay_problem
 from synth.pipeline.compose import made_of
 from synth.pipeline.engine import staged
 from synth.pipeline.worlds import open_worlds
-from synth.run import Planned, read_episodes, read_plan, read_settings
+from synth.run import Episode, Planned, read_episodes, read_plan, read_settings
 
 
 @dataclass(slots=True)
 class Replayed:
     """What came of a replay."""
 
+    planned: int = 0
+    """Episodes that the run shall have."""
     same: int = 0
-    """Trajectories whose every result and whose final state are those of the file."""
+    """Trajectories whose every result and whose final state are those of the file, and whose
+    dialogue, if it was accepted, says the same as the record of its calls."""
     differing: dict[str, str] = field(default_factory=dict)
     """Episode -> its first difference."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Trajectories that broke off, by who broke them: nobody knows how far they came."""
+    doubled: int = 0
+    """Rows of episodes that had one already."""
 
 
 async def replay(
     folder: Path, workspace: Path, on_episode: Callable[[Replayed], None] = lambda replayed: None
 ) -> Replayed:
-    """Replay the stored trajectories of a run, accepted or not.
+    """Replay the stored trajectories of a run, accepted or not; the run may be going on.
 
     Args:
         folder: the run folder; it is only read.
@@ -45,44 +55,71 @@ async def replay(
         on_episode: called after each.
 
     Raises:
-        BadInput: the run was made with other applications than those of today.
+        BadInput: the run was made with other applications than those of today, or has no episode.
         BadRow: a row of the run is damaged, or of an episode that the plan does not know.
     """
     settings = read_settings(folder / "config.json")
-    config = Config.model_validate(settings["config"])
-    plan = {planned.episode: planned for planned in read_plan(folder)}
-    worlds = _worlds(config, settings["made_of"], workspace, folder)
-    environments = {name: world.environment() for name, world in worlds.items()}
-    replayed = Replayed()
-    try:
-        for episode in read_episodes(folder):
-            trajectory = episode.trajectory
-            planned = _planned(plan, trajectory, folder)
-            if trajectory.fault is not None:
-                replayed.left_out[trajectory.fault] += 1
-            else:
-                world, environment = worlds[planned.world], environments[planned.world]
-                environment = staged(environment, world, planned, config.generate.outcomes)
-                seed = planned.task.blueprint.state_seed
-                problem = await replay_problem(_executed(trajectory), environment, seed)
-                if problem is None:
-                    replayed.same += 1
-                else:
-                    replayed.differing[trajectory.episode] = problem
-            on_episode(replayed)
-    finally:
-        for environment in environments.values():
-            await environment.close()
+    config = _config(settings["config"], folder)
+    plan: dict[str, Planned] = {}
+    replayed, seen = Replayed(), set[str]()
+    async with AsyncExitStack() as stack:
+        worlds = open_worlds(config, workspace)
         for world in worlds.values():
-            await world.close()
+            stack.push_async_callback(world.close)
+        _check(worlds, settings["made_of"], folder)
+        environments = {name: world.environment() for name, world in worlds.items()}
+        for environment in environments.values():
+            stack.push_async_callback(environment.close)
+        for episode in read_episodes(folder):
+            name = episode.trajectory.episode
+            if name not in plan:  # the first one, or of a run that goes on
+                plan |= {planned.episode: planned for planned in read_plan(folder)}
+                replayed.planned = len(plan)
+            replayed.doubled += name in seen
+            seen.add(name)
+            planned = _planned(plan, name, folder)
+            world, environment = worlds[planned.world], environments[planned.world]
+            environment = staged(environment, world, planned, config.generate.outcomes)
+            await _compare(episode, planned, environment, replayed)
+            on_episode(replayed)
+    if not seen:
+        what = "the run has no finished episode"
+        raise BadInput(what, where=str(folder), remedy="repeat its generate command")
     return replayed
 
 
-def _worlds(
-    config: Config, made_of_then: Mapping[str, str], workspace: Path, folder: Path
-) -> dict[str, World]:
-    """Open the worlds of a run; what was installed since is none of its business."""
-    worlds = open_worlds(config, workspace)
+async def _compare(
+    episode: Episode, planned: Planned, environment: Environment, replayed: Replayed
+) -> None:
+    trajectory = episode.trajectory
+    if trajectory.fault is not None:
+        replayed.left_out[trajectory.fault] += 1
+        return
+    problem = record_problem(trajectory) if episode.verdict.passed else None
+    if problem is None:
+        seed = planned.task.blueprint.state_seed
+        problem = await replay_problem(_executed(trajectory), environment, seed)
+    if problem is None:
+        replayed.same += 1
+    else:
+        replayed.differing[trajectory.episode] = problem
+
+
+def _config(raw: dict[str, Any], folder: Path) -> Config:
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadRow(
+            f"not a configuration of this version: {place}: {first['msg']}",
+            where=str(folder / "config.json"),
+            remedy="replay it with the version that made it",
+        ) from error
+
+
+def _check(worlds: Mapping[str, World], made_of_then: Mapping[str, str], folder: Path) -> None:
+    """Refuse worlds that are others by now; what was installed since is none of its business."""
     now = made_of(worlds)
     wanted = {what: key for what, key in made_of_then.items() if what.startswith("world ")}
     changed = [what for what, key in sorted(wanted.items()) if now.get(what) != key]
@@ -92,13 +129,12 @@ def _worlds(
             where=str(folder),
             remedy="replay it with the version that made it",
         )
-    return worlds
 
 
-def _planned(plan: Mapping[str, Planned], trajectory: Trajectory, folder: Path) -> Planned:
-    planned = plan.get(trajectory.episode)
+def _planned(plan: Mapping[str, Planned], name: str, folder: Path) -> Planned:
+    planned = plan.get(name)
     if planned is None:
-        what = f"episode {trajectory.episode} is not in the plan"
+        what = f"episode {name} is not in the plan"
         raise BadRow(what, where=str(folder), remedy="repeat the generate command")
     return planned
 

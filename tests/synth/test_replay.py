@@ -90,7 +90,8 @@ def test_a_fresh_process_on_another_day_replays_the_same(workspace, tmp_path):
     done = subprocess.run(
         [*command, "replay", "--run", "r"], env=env, capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout) == {"same": EPISODES, "differing": {}, "left_out": {}}
+    counts = {"planned": EPISODES, "same": EPISODES, "doubled": 0}
+    assert json.loads(done.stdout) == {**counts, "differing": {}, "left_out": {}}
 
 
 def test_a_result_that_was_never_given_is_found(run):
@@ -105,12 +106,77 @@ def test_a_result_that_was_never_given_is_found(run):
     assert replayed.same == EPISODES - 1
 
 
+def test_a_dialogue_that_says_something_else_than_the_record_is_found(run):
+    def forged(trajectory):
+        place = next(i for i, m in enumerate(trajectory.messages) if m.role == "tool")
+        messages = list(trajectory.messages)
+        messages[place] = messages[place].model_copy(update={"content": '{"result": []}'})
+        return tuple(messages)
+
+    episode = spoil(run, messages=forged)
+    assert "differs from the dialogue" in again(run).differing[episode]
+
+
+def test_a_record_without_its_calls_is_found(run):
+    episode = spoil(run, steps=lambda trajectory: (), diff=lambda trajectory: ())
+    assert "differs from the dialogue" in again(run).differing[episode]
+
+
+def test_what_is_missing_and_what_is_there_twice_is_counted(run):
+    rows = (run / "episodes-0.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "episodes-0.jsonl").write_bytes(b"".join([*rows[1:], rows[3]]))
+    replayed = again(run)
+    assert (replayed.planned, replayed.same, replayed.doubled) == (EPISODES, EPISODES, 1)
+    (run / "episodes-0.jsonl").write_bytes(b"".join(rows[1:]))
+    assert (again(run).same, again(run).doubled) == (EPISODES - 1, 0)
+
+
+@pytest.mark.parametrize("spoilt", ["empty", "gone"])
+def test_a_run_without_episodes_has_not_been_replayed(run, spoilt):
+    (run / "episodes-0.jsonl").write_bytes(b"")
+    if spoilt == "gone":
+        (run / "episodes-0.jsonl").unlink()
+    with pytest.raises(BadInput, match="no finished episode"):
+        again(run)
+
+
+@pytest.mark.parametrize("value", ['{"new_key": 1}', '{"generate": {"outcomes": {"edge": -1}}}'])
+def test_a_configuration_of_another_version_is_named_with_its_place(run, value):
+    settings = json.loads((run / "config.json").read_text())
+    settings["config"] = json.loads(value)
+    (run / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(BadRow, match=r"not a configuration of this version: (new_key|generate\.)"):
+        again(run)
+    (run / "config.json").unlink()
+    with pytest.raises(BadInput, match="no configuration"):
+        again(run)
+
+
+def test_a_run_that_goes_on_is_replayed_as_far_as_it_is(tmp_path):
+    settings = [f"--set={setting}" for setting in SETTINGS]
+    command = [sys.executable, "-m", "synth", "--workspace", str(tmp_path), "generate"]
+    going = subprocess.Popen([*command, "--episodes", "4000", "--run", "r", *settings])
+    run = tmp_path / "runs" / "r"
+    counts = []
+    try:
+        while len(counts) < 3 and going.poll() is None:
+            if (run / "episodes-0.jsonl").exists() and (run / "episodes-0.jsonl").stat().st_size:
+                replayed = again(run)
+                assert replayed.differing == {}
+                counts.append(replayed.same)
+    finally:
+        going.kill()
+        going.wait()
+    assert len(counts) == 3
+    assert 0 < counts[0] <= counts[1] <= counts[2] < 4000
+
+
 def test_a_final_state_that_was_never_reached_is_found(run):
     def nothing(trajectory) -> Diff:
         return ()
 
     episode = spoil(run, diff=nothing)
-    assert "the final state differs: unexpected" in again(run).differing[episode]
+    assert "the final diff is not the state" in again(run).differing[episode]
 
 
 def test_the_command_says_which_trajectory_differs_and_fails(run):
