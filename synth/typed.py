@@ -231,9 +231,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return "|".join(map(str, schema["enum"]))
     kind = schema.get("type", "JSON")
     names = [kind] if isinstance(kind, str) else [str(one) for one in kind]
-    return "|".join(
-        {"string": "text", "array": "[...]", "object": "{...}"}.get(n, n) for n in names
-    )
+    return "|".join(_KINDS.get(name, name) for name in names)
 
 
 def _no_parameter(name: str, spec: ToolSpec) -> BadInput:

@@ -9,7 +9,8 @@ more, and for whoever wants to look at the diff of an episode that another clien
 Every request passes one door: a foreign `Host` or `Origin` is refused before anything is opened, so
 that no web page can reach an episode by rebinding a name (specification, transports: security). No
 stream is kept open, since nothing is ever told unasked: GET gets 405, as the specification allows.
-When there are too many episodes the one unused for longest ends, and idle ones end by themselves.
+An episode that refused all that it was asked ends with the refusal. When there are too many, the
+one unused for longest ends, and idle ones end by themselves.
 """
 
 from __future__ import annotations
@@ -21,17 +22,15 @@ import re
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
+import anyio
 import uvicorn
 from mcp import types
-from mcp.server import Server
-from mcp.server.streamable_http import StreamableHTTPServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import (
     RequestBodyLimitMiddleware,
     TransportSecurityMiddleware,
@@ -42,7 +41,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from simulators.served.episode import Count, Episode, Offer, episode
+from simulators.served.episode import Count, Offer, episode
+from simulators.served.line import ByPath, BySession, Line
 from simulators.served.server import mcp_server
 from synth.core.errors import BadInput
 from synth.core.mcp.wire import parse
@@ -52,7 +52,9 @@ PATH = "/mcp"
 _NAMED = re.compile(r"/episodes/([A-Za-z0-9_.-]{1,64})/mcp")
 _SESSION, _VERSION = "mcp-session-id", "mcp-protocol-version"
 _END_S = 5.0
-"""Time that an episode has to end by itself."""
+"""Time that an episode has to end by itself, and once more after it was told to."""
+_GRACE_S = 1.0
+"""Time that requests under way have when all is over."""
 _log = logging.getLogger(__name__)
 
 
@@ -61,74 +63,49 @@ class Bounds:
     """What clients may take up."""
 
     episodes: int = 256
-    """At once; beyond it the one that was used least recently ends."""
+    """At once; beyond it the one that was used least recently ends, if it can be an idle one."""
     idle_s: float = 1800.0
     """An episode ends after so long without a request."""
     message_bytes: int = 4 << 20
 
 
-class _Line(Protocol):
-    """How requests reach the server of one episode."""
-
-    async def run(self, server: Server[Episode], ready: asyncio.Event) -> None:
-        """Serve until `end`; `ready` is set once requests may come."""
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-
-    async def end(self) -> None:
-        """End it."""
-
-
-class _BySession:
-    """For an episode that a session of the handshake era names."""
-
-    def __init__(self, key: str) -> None:
-        self._transport = StreamableHTTPServerTransport(key, is_json_response_enabled=True)
-
-    async def run(self, server: Server[Episode], ready: asyncio.Event) -> None:
-        async with self._transport.connect() as (read, write):
-            ready.set()
-            await server.run(read, write, server.create_initialization_options())
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._transport.handle_request(scope, receive, send)
-
-    async def end(self) -> None:
-        await self._transport.terminate()
-
-
-class _ByPath:
-    """For an episode that the path names, and clients of either era."""
-
-    def __init__(self) -> None:
-        self._manager: StreamableHTTPSessionManager | None = None
-        self._over = asyncio.Event()
-
-    async def run(self, server: Server[Episode], ready: asyncio.Event) -> None:
-        manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True)
-        async with manager.run():
-            self._manager = manager
-            ready.set()
-            await self._over.wait()
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._manager is not None, "a request came before it was ready"
-        await self._manager.handle_request(scope, receive, send)
-
-    async def end(self) -> None:
-        self._over.set()
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Open:
-    line: _Line
+    key: str
+    line: Line
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     used: float = field(default_factory=time.monotonic)
     """When it was last asked (monotonic)."""
-    asked: int = 0
-    """Requests under way."""
+    requests: set[anyio.CancelScope] = field(default_factory=set)
+    """Those under way."""
+    entered: bool = False
+    """It has given somebody a result: until then it is nobody's."""
+
+
+class _Answer:
+    """Passes on the answer to one request, and marks the episode as entered if it is a result."""
+
+    def __init__(self, opened: _Open, send: Send) -> None:
+        self._opened, self._send = opened, send
+        self._status, self._whole = 0, False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+        else:
+            self._whole = not message.get("more_body", False)
+            if self._status == 200 and not self._opened.entered:
+                said = parse(message.get("body", b""))
+                self._opened.entered = isinstance(said, dict) and "result" in said
+        await self._send(message)
+
+    async def cut_short(self, scope: Scope, receive: Receive) -> None:
+        """Bring to an end what the episode did not live to answer."""
+        if not self._status:
+            await _refusal(404, "The episode has ended.")(scope, receive, self._send)
+        elif not self._whole:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class Episodes:
@@ -143,8 +120,11 @@ class Episodes:
     def __init__(self, offer: Offer, port: int, bounds: Bounds | None = None) -> None:
         self.count = Count()
         self.bounds = bounds or Bounds()
+        self.admitting = True
+        """Whether new episodes may begin."""
         self._offer = offer
         self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._playing: set[asyncio.Task[None]] = set()
         hosts = [f"{name}:{port}" for name in (LOOPBACK, "localhost")]
         settings = TransportSecuritySettings(
             allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
@@ -163,30 +143,26 @@ class Episodes:
             return
         request = Request(scope)
         refused = await self._door.validate_request(request, is_post=request.method == "POST")
-        if refused is None and request.method not in ("POST", "DELETE"):
-            refused = Response(status_code=405, headers={"Allow": "POST, DELETE"})
+        refused = refused or _misplaced(scope["path"], request.method)
         if refused is not None:
             await refused(scope, receive, send)
         else:
             await self._bounded(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope)
-        named = _NAMED.fullmatch(request.url.path)
+        named = _NAMED.fullmatch(scope["path"])
         if named is not None:
-            line = await self._begin(f"/{named[1]}", _ByPath())
-        elif request.url.path != PATH:
-            line = _refusal(404, f"The path is {PATH} or /episodes/NAME/mcp.")
+            found = await self._begin(f"/{named[1]}", ByPath)
         else:
             body = await receive()
             receive = _again(body, receive)
-            line = await self._session(request, parse(body.get("body", b"")))
-        if isinstance(line, Response):
-            await line(scope, receive, send)
+            found = await self._session(Request(scope), parse(body.get("body", b"")))
+        if isinstance(found, Response):
+            await found(scope, receive, send)
         else:
-            await self._ask(line, scope, receive, send)
+            await self._ask(found, scope, receive, send)
 
-    async def _session(self, request: Request, message: Any) -> str | Response:
+    async def _session(self, request: Request, message: Any) -> _Open | Response:
         """Return the session of a request to `PATH`, a new one for a handshake, or a refusal."""
         fields = message if isinstance(message, dict) else {}
         version = request.headers.get(_VERSION)
@@ -196,62 +172,83 @@ class Episodes:
         if key is None:
             if request.method != "POST" or fields.get("method") != "initialize":
                 return _refusal(400, "There is no session: initialize first.")
-            return await self._begin(new := uuid4().hex, _BySession(new))
+            new = uuid4().hex
+            return await self._begin(new, lambda: BySession(new))
         if key not in self._open or key.startswith("/"):
             return _refusal(404, "Session not found: it ended, or never was. Initialize again.")
-        return key
+        return self._open[key]
 
     # --- episodes ----------------------------------------------------------------------------
 
-    async def _begin(self, key: str, line: _Line) -> str | Response:
-        """Have the episode `key` open, served by `line` if it is a new one."""
+    async def _begin(self, key: str, line: Callable[[], Line]) -> _Open | Response:
+        """Have the episode `key` open, served by a new `line` if it is a new one."""
         while key not in self._open and len(self._open) >= self.bounds.episodes:
-            await self._end(next(iter(self._open)))
+            await self._end(self._spare())
+        if not self.admitting:
+            return _refusal(503, "This server is ending.")
         opened = self._open.get(key)
         if opened is None:
-            opened = self._open[key] = _Open(line)
-            opened.task = asyncio.create_task(self._play(key, opened))
-        await opened.ready.wait()
-        if self._open.get(key) is not opened:
-            return _refusal(500, "The episode did not begin.", types.INTERNAL_ERROR)
-        return key
+            opened = self._open[key] = _Open(key, line())
+            opened.task = asyncio.create_task(self._play(opened))
+            self._playing.add(opened.task)
+            opened.task.add_done_callback(self._playing.discard)
+        return opened
 
-    async def _play(self, key: str, opened: _Open) -> None:
+    async def _play(self, opened: _Open) -> None:
         try:
             async with episode(self._offer, self.count) as played:
                 await opened.line.run(mcp_server(played), opened.ready)
         except Exception:  # one client's episode is nobody else's
             _log.exception("an episode ended in an error")
         finally:
-            if self._open.get(key) is opened:  # else another one has that name by now
-                del self._open[key]
+            self._forget(opened)
             opened.ready.set()
 
-    async def _ask(self, key: str, scope: Scope, receive: Receive, send: Send) -> None:
-        opened = self._open[key]
-        self._open.move_to_end(key)
-        opened.used, opened.asked = time.monotonic(), opened.asked + 1
-        try:
-            await opened.line.handle(scope, receive, send)
-        finally:
-            opened.used, opened.asked = time.monotonic(), opened.asked - 1
+    async def _ask(self, opened: _Open, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = _Answer(opened, send)
+        self._open.move_to_end(opened.key)
+        with anyio.CancelScope() as asking:
+            opened.requests.add(asking)
+            try:
+                await opened.ready.wait()
+                if self._open.get(opened.key) is opened:
+                    await opened.line.handle(scope, receive, answer)
+                else:
+                    refused = _refusal(500, "The episode did not begin.", types.INTERNAL_ERROR)
+                    await refused(scope, receive, answer)
+            finally:
+                opened.requests.discard(asking)
+                opened.used = time.monotonic()
+        if asking.cancelled_caught:
+            await answer.cut_short(scope, receive)
+        if not opened.entered and not opened.requests:
+            await self._end(opened)
 
-    async def _end(self, key: str) -> None:
-        opened = self._open.pop(key)
+    def _spare(self) -> _Open:
+        """Return the episode that is missed least: the one unused for longest, idle if one is."""
+        idle = (one for one in self._open.values() if not one.requests)
+        return next(idle, None) or next(iter(self._open.values()))
+
+    def _forget(self, opened: _Open) -> None:
+        if self._open.get(opened.key) is opened:  # else another one has that name by now
+            del self._open[opened.key]
+
+    async def _end(self, opened: _Open) -> None:
+        self._forget(opened)
         await opened.ready.wait()
+        for asking in tuple(opened.requests):
+            asking.cancel()
         await opened.line.end()
-        if opened.task is not None:
-            await asyncio.wait([opened.task], timeout=_END_S)
-            opened.task.cancel()
+        await _ended([opened.task] if opened.task is not None else [])
 
     async def _end_idle(self) -> None:
         while True:
             await asyncio.sleep(min(self.bounds.idle_s / 4, 30.0))
             late = time.monotonic() - self.bounds.idle_s
-            idle = [key for key, one in self._open.items() if not one.asked and one.used <= late]
-            for key in idle:
-                if key in self._open:
-                    await self._end(key)
+            idle = [o for o in self._open.values() if not o.requests and o.used <= late]
+            for opened in idle:
+                self._forget(opened)  # now, while it is known that nothing is under way
+            await asyncio.shield(asyncio.gather(*map(self._end, idle)))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -260,9 +257,35 @@ class Episodes:
         try:
             yield
         finally:
+            self.admitting = False
             idle.cancel()
-            for key in self.keys:
-                await self._end(key)
+            await asyncio.gather(*map(self._end, tuple(self._open.values())))
+            await _ended(tuple(self._playing))  # those that somebody else had begun to end
+
+
+async def _ended(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Wait until tasks have ended; those that do not by themselves are told to."""
+    left = {task for task in tasks if not task.done()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_END_S)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_END_S)
+
+
+def _misplaced(path: str, method: str) -> Response | None:
+    """Return the refusal of a request that has no place here.
+
+    `path` is the one that was sent, decoded: an address made of it would lose line breaks, and
+    what follows a question mark.
+    """
+    if path != PATH and not _NAMED.fullmatch(path):
+        return _refusal(404, f"The path is {PATH} or /episodes/NAME/mcp.")
+    allowed = ("POST", "DELETE") if path == PATH else ("POST",)
+    if method in allowed:
+        return None
+    return Response(status_code=405, headers={"Allow": ", ".join(allowed)})
 
 
 def _again(message: Message, receive: Receive) -> Receive:
@@ -333,13 +356,16 @@ async def served_http(
             log_level="error",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=10,
         )
         listener = _Listener(config)
         serving = asyncio.create_task(listener.serve([listening]))
         try:
             async with episodes.running():
-                yield f"http://{LOOPBACK}:{port}{PATH}", episodes
+                try:
+                    yield f"http://{LOOPBACK}:{port}{PATH}", episodes
+                finally:  # nothing new; what is under way may end; then what is still open ends
+                    episodes.admitting, listener.should_exit = False, True
+                    await asyncio.wait([serving], timeout=_GRACE_S)
         finally:
-            listener.should_exit = True
             await serving

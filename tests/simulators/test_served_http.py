@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,21 +22,13 @@ from simulators.sql.load import load_application
 from simulators.sql.world import SqlWorld
 from synth.core.errors import BadInput, ToolloomError
 
-LIBRARY = Path(__file__).parent / "data" / "library.yaml"
+DATA = Path(__file__).parent / "data"
+LIBRARY = DATA / "library.yaml"
 WORLD = SqlWorld(Engine(load_application(LIBRARY)))
 OFFER = offer(WORLD, seed=7)
 LEND = ("lend_book", {"book_id": "B1", "member_id": "M001"})
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
-}
+HELLO = json.loads((DATA / "initialize.json").read_bytes())
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 
@@ -54,16 +47,22 @@ async def until(true, within=10.0):
 
 
 class Counted:
-    """Makes environments, and knows how many are not given back."""
+    """Makes environments, and knows how many are not given back; calls may never end."""
 
-    def __init__(self):
-        self.open = 0
+    def __init__(self, *, endless=False):
+        self.open = self.busy = 0
         outer = self
 
         class Environment(type(WORLD.environment())):
             async def reset(self, seed):
                 outer.open += self.seed is None
                 await super().reset(seed)
+
+            async def call(self, name, arguments):
+                outer.busy += 1
+                if endless and arguments:
+                    await asyncio.Event().wait()
+                return await super().call(name, arguments)
 
             async def close(self):
                 outer.open -= 1
@@ -161,10 +160,14 @@ def test_what_is_no_session_opens_none():
                 await http.post("/mcp", json=LIST, headers={"mcp-protocol-version": "2026-07-28"}),
                 await http.post("/else", json=HELLO),
                 await http.post("/episodes/a%2Fb/mcp", json=HELLO),
+                await http.post("/episodes/a%0A/mcp", json=HELLO),
+                await http.post("/episodes/a/mcp%0A", json=HELLO),
+                await http.post("/episodes/a/mcp%3Fb", json=HELLO),
                 await http.post("/episodes/" + "x" * 65 + "/mcp", json=HELLO),
                 await http.get("/mcp"),
                 await http.put("/mcp", json=HELLO),
                 await http.delete("/mcp"),
+                await http.delete("/episodes/a/mcp"),
             ]
             assert tries[8].json()["error"]["code"] == -32022
             assert "2025-11-25" in tries[8].json()["error"]["data"]["supported"]
@@ -172,8 +175,24 @@ def test_what_is_no_session_opens_none():
             return [answer.status_code for answer in tries], episodes.keys
 
     codes, keys = asyncio.run(run())
-    assert codes == [400, 400, 400, 413, 400, 400, 404, 404, 400, 404, 404, 404, 405, 405, 400]
+    assert codes[:9] == [400, 400, 400, 413, 400, 400, 404, 404, 400]
+    assert codes[9:] == [*[404] * 6, 405, 405, 400, 405]
     assert keys == ()
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/episodes/a/mcp"])
+def test_an_episode_that_refused_all_it_was_asked_is_gone(path):
+    counted = Counted()
+    wrong = {**HELLO, "params": {"protocolVersion": 5}}
+
+    async def run():
+        async with served_http(counted.offer) as (url, episodes), raw(url) as http:
+            answer = await http.post(path, json=wrong)
+            await until(lambda: not episodes.keys and not counted.open)
+            good = await http.post(path, json=HELLO)
+            return answer.json()["error"]["code"], good.status_code, counted.open
+
+    assert asyncio.run(run()) == (-32602, 200, 1)
 
 
 def test_the_session_unused_for_longest_makes_room_and_its_environment_is_given_back():
@@ -193,6 +212,54 @@ def test_the_session_unused_for_longest_makes_room_and_its_environment_is_given_
 
     assert asyncio.run(run()) == ([200, 404, 404, 200, 200], 3)
     assert counted.open == 0
+
+
+CALL = {"jsonrpc": "2.0", "id": 3, "method": "tools/call"}
+CALL["params"] = {"name": LEND[0], "arguments": LEND[1]}
+
+
+async def session(http):
+    answer = await http.post("/mcp", json=HELLO)
+    return {"mcp-session-id": answer.headers["mcp-session-id"]}
+
+
+def test_a_session_that_is_being_answered_makes_no_room_while_an_idle_one_can():
+    counted = Counted(endless=True)
+
+    async def run():
+        bounds = Bounds(episodes=2)
+        async with served_http(counted.offer, bounds=bounds) as (url, episodes), raw(url) as http:
+            busy, idle = await session(http), await session(http)
+            calling = asyncio.create_task(http.post("/mcp", json=CALL, headers=busy))
+            await until(lambda: counted.busy)
+            await http.post("/mcp", json=LIST, headers=idle)  # the busy one is unused for longest
+            await session(http)
+            kept = [header["mcp-session-id"] in episodes.keys for header in (busy, idle)]
+            await session(http)
+            await session(http)
+            kept.append(calling.done())
+            return kept, counted.open
+
+    assert asyncio.run(run()) == ([True, False, False], 2)
+
+
+def test_the_end_waits_for_nobody_whose_call_never_ends_and_leaves_no_answer_open(caplog):
+    counted = Counted(endless=True)
+
+    async def run():
+        async with httpx2.AsyncClient(headers=JSON, timeout=30) as http:
+            async with served_http(counted.offer) as (url, _):
+                http.base_url = url.removesuffix("/mcp")
+                asking = [http.post("/mcp", json=CALL, headers=await session(http)) for _ in "abc"]
+                asking += [http.post("/episodes/a/mcp", json=CALL) for _ in "de"]
+                calls = [asyncio.create_task(one) for one in asking]
+                await until(lambda: counted.busy >= 4)  # calls of one episode wait for one another
+            return [answer.status_code for answer in await asyncio.gather(*calls)]
+
+    begun = time.monotonic()
+    assert asyncio.run(run()) == [404] * 5
+    assert time.monotonic() - begun < 10.0
+    assert (counted.open, caplog.records) == (0, [])
 
 
 def test_idle_sessions_end():

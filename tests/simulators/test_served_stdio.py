@@ -19,19 +19,11 @@ from synth.core.store import Workspace
 from tool_registry import browse
 from tool_registry.crawl import crawl
 
-LIBRARY = Path(__file__).parent / "data" / "library.yaml"
+DATA = Path(__file__).parent / "data"
+LIBRARY = DATA / "library.yaml"
 LEND = ("lend_book", {"book_id": "B1", "member_id": "M001"})
 COMMAND = [sys.executable, "-m", "synth", "serve", str(LIBRARY), "--seed", "7"]
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
-}
+HELLO = json.loads((DATA / "initialize.json").read_bytes())
 
 
 def client(**server):
