@@ -2,11 +2,15 @@
 
 import asyncio
 import dataclasses
+import zlib
 
+import orjson
 import pytest
 
+from synth.core import jsonl
 from synth.core.errors import DiskFull, ModelFailed
 from synth.core.llm.journal import Journal, Journalled, request_hash
+from synth.core.llm.ledger import Ledger
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import ChatRequest, Reply, Sampler
 from synth.core.types import Message, ToolCall, Usage
@@ -208,3 +212,118 @@ def test_a_reply_that_is_not_on_disk_is_not_used(tmp_path):
         signal.signal(signal.SIGXFSZ, handler)
     journal.close()
     assert (tmp_path / "calls-0.jsonl").read_bytes() == b""
+
+
+def sealed(row):
+    data = orjson.dumps(row)
+    return b'{"crc":"%08x",' % zlib.crc32(data) + data[1:] + b"\n"
+
+
+ENTRY = {
+    "role": "agent",
+    "model": "m",
+    "call": "e1/agent/0",
+    "attempt": 0,
+    "status": 200,
+    "prompt_tokens": 3,
+    "completion_tokens": None,
+    "cached_tokens": None,
+}
+COST = ("prompt_tokens", "completion_tokens", "cached_tokens")
+
+
+@pytest.mark.parametrize("kind", ["asked", "spent"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({name: value} for name in COST for value in (-1, 2.5, "3", True, [])),
+        *({"attempt": value} for value in (None, "0", -1)),
+        *({"role": value} for value in (None, 7, ["agent"])),
+        {"model": None},
+        {"call": 7},
+        {"status": None},
+        {"most": 5},
+        {"most": [1]},
+        {"most": [1, -2]},
+    ],
+    ids=str,
+)
+def test_a_cost_that_the_books_cannot_enter_is_damage_though_its_checksum_is_right(
+    tmp_path, kind, wrong
+):
+    rows = [{kind: ENTRY}, {kind: ENTRY | {"call": "e1/agent/1"} | wrong}]
+    (tmp_path / "calls-0.jsonl").write_bytes(b"".join(map(sealed, rows)))
+    journal = reopened(tmp_path)
+    ledger = Ledger()
+    ledger.restore(journal.spent())
+    assert journal.damaged == 1
+    assert ledger.total()["attempts"] == 1
+
+
+@pytest.mark.parametrize("missing", [*ENTRY, "all"])
+def test_a_cost_without_one_of_its_fields_is_damage(tmp_path, missing):
+    entry = {} if missing == "all" else {k: v for k, v in ENTRY.items() if k != missing}
+    (tmp_path / "calls-0.jsonl").write_bytes(sealed({"spent": entry}))
+    journal = reopened(tmp_path)
+    assert (journal.damaged, journal.spent()) == (1, [])
+
+
+ROW = {"call": "e1/agent/0", "request": "r", "reply": {"content": "hm"}}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        {"other": 1},
+        {"call": "e1/agent/0"},
+        *(ROW | {name: value} for name in ROW for value in (None, 7, ["a"])),
+        {"spent": None},
+        {"asked": [1]},
+    ],
+    ids=str,
+)
+def test_a_row_of_no_kind_is_damage_though_its_checksum_is_right(tmp_path, row):
+    (tmp_path / "calls-0.jsonl").write_bytes(sealed(row))
+    journal = reopened(tmp_path)
+    journal.recall({"e1"})
+    assert journal.damaged == 1
+    assert journal.find("e1/agent/0", "r") is None
+
+
+@pytest.mark.parametrize("data", [b"{1}", b"{", b'{"call":"\xff"}'])
+def test_a_row_that_is_not_json_is_damage_though_its_checksum_is_right(tmp_path, data):
+    line = b'{"crc":"%08x",' % zlib.crc32(data) + data[1:] + b"\n"
+    (tmp_path / "calls-0.jsonl").write_bytes(line)
+    assert reopened(tmp_path).damaged == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"usage": None},
+        {"usage": [1, 2]},
+        {"usage": [1, 2, 3, 4]},
+        {"usage": ["many", 2, 3]},
+        {"calls": [["a", "b"]]},
+        {"calls": [["a", "b", "{}", 4]]},
+        {"calls": 7},
+        {"content": 7},
+        {"repairs": 7},
+        {"logprobs": 7},
+    ],
+    ids=str,
+)
+def test_a_reply_that_cannot_be_read_is_asked_for_again_and_the_reason_is_kept(tmp_path, wrong):
+    filled(tmp_path, 1)
+    path = tmp_path / "calls-0.jsonl"
+    (row,) = jsonl.read(path)
+    del row["crc"]
+    row["reply"] |= wrong
+    path.write_bytes(sealed(row))
+    journal = Journal(tmp_path)
+    (reply,), llm = ask(journal, ["new"])
+    journal.close()
+    assert reply.message.content == "new"
+    assert len(llm.requests) == 1
+    assert journal.differed["e1/agent/0"].startswith("written by another version: ")

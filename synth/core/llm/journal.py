@@ -8,7 +8,10 @@ same. Three kinds of row in `calls-*.jsonl`, one file a writer:
     {"crc": …, "asked": {…}}                       a request, before it is sent
     {"crc": …, "spent": {…}}                       what became of it, and its cost
 
-A damaged row is left out and counted: what it held is asked for again.
+A damaged row is left out and counted: what it held is asked for again. It costs the books nothing:
+a request stands there twice, and either row of it counts alone. Only of a request that was under
+way when a session was killed there is one row; if that very row is damaged, its cost is in no sum.
+None is made up for it, since any other damaged row would then be a request that nobody sent.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-from pydantic import ValidationError
 
 from synth.core import jsonl
 from synth.core.llm.ledger import UNSENT
@@ -133,7 +135,7 @@ class Journal:
             return None
         try:
             reply = _reply(raw)
-        except (ValidationError, KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:  # pydantic's is a ValueError
             self.differed[call] = f"written by another version: {type(error).__name__}"
             return None
         self.replayed += 1
@@ -217,7 +219,39 @@ def _checked(line: bytes) -> dict[str, Any] | None:
     data = b"{" + line[_HEAD:].rstrip(b"\n")
     if line[:_HEAD] != b'{"crc":"%08x",' % zlib.crc32(data):
         return None
-    return cast(dict[str, Any], orjson.loads(data))
+    try:
+        row = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return cast(dict[str, Any], row) if _is_row(row) else None
+
+
+def _is_row(row: Mapping[str, Any]) -> bool:
+    """Say whether a row holds what one of the three kinds does; `find` looks at replies."""
+    for kind in ("asked", "spent"):
+        if kind in row:
+            return _is_entry(row[kind])
+    texts = isinstance(row.get("call"), str) and isinstance(row.get("request"), str)
+    return texts and isinstance(row.get("reply"), dict)
+
+
+def _is_entry(entry: Any) -> bool:
+    """Say whether the books can enter this: names are texts, and what is counted are counts."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("status"), int | str):
+        return False
+    call, most = entry.get("call", 0), entry.get("most")
+    texts = [entry.get("role"), entry.get("model"), "" if call is None else call]
+    tokens = [entry.get(f"{name}_tokens", "") for name in ("prompt", "completion", "cached")]
+    counts = [entry.get("attempt"), *(count for count in tokens if count is not None)]
+    if most is not None:
+        if not isinstance(most, list) or len(most) != 2:
+            return False
+        counts += most
+    return all(isinstance(text, str) for text in texts) and all(map(_is_count, counts))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _row(reply: Reply) -> dict[str, Any]:
