@@ -59,6 +59,7 @@ def run_report(run: Run, used: int, worlds: Mapping[str, World]) -> dict[str, An
         "not_needed": len(run.plan) - used,
         "by_application": dict(sorted(tally.shares["world"].items())),
         "by_kind": dict(sorted(tally.shares["kind"].items())),
+        "by_language": dict(sorted(tally.shares["language"].items())),
         "by_voice": dict(sorted(tally.shares["voice"].items())),
         "played_by": dict(tally.players),
         "accepted_shape": tally.shape(),
@@ -79,7 +80,9 @@ class _Tally:
         self.agents: dict[str, dict[str, None]] = {}
         self.decoys: dict[str, dict[str, int]] = {}
         self.by_try = {name: {"episodes": 0, "accepted": 0} for name in ("first", "retried")}
-        self.shares: dict[str, dict[str, dict[str, int]]] = {"world": {}, "kind": {}, "voice": {}}
+        self.shares: dict[str, dict[str, dict[str, int]]] = {
+            name: {} for name in ("world", "kind", "language", "voice")
+        }
         self._calls: list[int] = []
         self._messages: list[int] = []
         self._tools: set[tuple[str, str]] = set()
@@ -117,6 +120,7 @@ class _Tally:
         names = {
             "world": planned.world,
             "kind": str(planned.task.blueprint.kind),
+            "language": planned.task.persona.language,
             "voice": planned.task.persona.voice,
         }
         rows = [
@@ -231,13 +235,20 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
         f"{len(row['tools_unused']):>14}"
         for name, row in report["agents_by_application"].items()
     ]
-    for title, key in (("application", "by_application"), ("kind", "by_kind")):
-        lines += ["", f"{title:<18}episodes  accepted"]
-        lines += [
-            f"  {name:<16}{row['episodes']:>8}{row['accepted']:>10}"
-            for name, row in report[key].items()
-        ]
+    for title in ("application", "kind", "language"):
+        lines += _share_lines(title, report.get(f"by_{title}", {}))
     return lines + _cost_lines(report)
+
+
+def _share_lines(title: str, shares: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return how episodes fared of each sort; nothing of languages where English alone is spoken."""
+    if title == "language" and shares.keys() <= {"en"}:
+        return []
+    return [
+        "",
+        f"{title:<18}episodes  accepted",
+        *(f"  {name:<16}{row['episodes']:>8}{row['accepted']:>10}" for name, row in shares.items()),
+    ]
 
 
 def _indented(counts: Mapping[str, int], word: str) -> list[str]:

@@ -38,7 +38,7 @@ REFRESH_S = 0.2
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    goal = parser.add_mutually_exclusive_group(required=True)
+    goal = parser.add_mutually_exclusive_group()
     goal.add_argument("--accept", type=positive, metavar="N", help="accepted episodes wanted")
     goal.add_argument("--episodes", type=positive, metavar="N", help="episodes wanted")
     parser.add_argument(
@@ -82,12 +82,15 @@ _share.__name__ = "share"
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Generate, and return the report."""
+    goal = Goal(accept=arguments.accept, episodes=arguments.episodes)
+    wanted = goal.accept or goal.episodes
+    if wanted is None:
+        remedy = "toolloom generate --accept 100, or --episodes 100 however many of them pass"
+        raise BadInput("how many?", remedy=remedy)
     if arguments.max_failures is not None:
         arguments.set.append(f"budget.failures={arguments.max_failures}")
     config = read_config(arguments)
     folder = run_folder(arguments, must_exist=False)
-    goal = Goal(accept=arguments.accept, episodes=arguments.episodes)
-    wanted = goal.accept or goal.episodes or 0
     workers = _workers(arguments)
     if not (folder / "report.json").exists():  # a run that is complete needs nobody
         asyncio.run(check_endpoints(config))
@@ -95,7 +98,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         tale = _Tale(goal)
 
         def on_progress(progress: Progress) -> None:
-            shown.update(tale.done(progress), wanted, tale.note(progress))
+            done, note = tale.told(progress)
+            shown.update(done, wanted, note)
 
         report = asyncio.run(
             generate(
@@ -167,24 +171,32 @@ class _Tale:
 
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
+        self._wanted = goal.accept or goal.episodes or 0
         self._started = time.monotonic()
         self._begun: int | None = None
-        self._said = False
-        self._note, self._next = "", 0.0
+        self._warned = self._said = False
+        self._told, self._next = (0, ""), 0.0
 
-    def done(self, progress: Progress) -> int:
-        """Return how much of the goal is reached."""
+    def told(self, progress: Progress) -> tuple[int, str]:
+        """Return how much of the goal is reached and what else there is to say, both at once."""
+        self._warn(progress)
+        now, done = time.monotonic(), self._done(progress)
+        if now >= self._next or done == self._wanted:  # it is asked for at every candidate
+            self._told, self._next = (done, ", ".join(self._parts(progress))), now + REFRESH_S
+        return self._told
+
+    def _done(self, progress: Progress) -> int:
         return progress.accepted if self.goal.accept else progress.played
 
-    def note(self, progress: Progress) -> str:
-        """Return what else there is to say."""
-        if progress.ending and not self._said:
+    def _warn(self, progress: Progress) -> None:
+        """Say, once, what nobody asked for: users who speak English, and an end that takes time."""
+        if not self._warned:
+            self._warned = True
+            for language, names in progress.english.items():
+                say(f"{language}: users speak English in {', '.join(names)}, for want of words")
+        if progress.ending and progress.spent is not None and not self._said:
             self._said = True
             say("ending once the replies under way are here; Ctrl-C again ends at once")
-        now = time.monotonic()
-        if now >= self._next:  # it is asked for at every candidate
-            self._note, self._next = ", ".join(self._parts(progress)), now + REFRESH_S
-        return self._note
 
     def _parts(self, progress: Progress) -> Iterator[str]:
         yield f"{progress.accepted} accepted of {progress.played} played"
@@ -203,14 +215,14 @@ class _Tale:
 
     def _pace(self, progress: Progress) -> Iterator[str]:
         """Give the rate of this session, and how long it will take at that rate."""
-        done = self.done(progress)
+        done = self._done(progress)
         if self._begun is None:  # what earlier sessions did is counted first, in no time
             self._begun, self._started = done, time.monotonic()
         seconds = time.monotonic() - self._started
-        made, wanted = done - self._begun, self.goal.accept or self.goal.episodes or 0
+        made = done - self._begun
         if made > 0 and seconds > 0:
             yield _rate(made / seconds)
-            yield f"{_duration((wanted - done) * seconds / made)} left"
+            yield f"{_duration((self._wanted - done) * seconds / made)} left"
 
 
 def _rate(a_second: float) -> str:

@@ -5,14 +5,12 @@ Every key has a default, so that no file is needed. A misspelt key is an error w
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
-    BaseModel,
     Field,
     PositiveInt,
     ValidationError,
@@ -25,6 +23,7 @@ from synth.core.errors import BadConfig
 from synth.core.hearing import languages
 from synth.core.inputs import read_text_input
 from synth.core.outcomes import Outcomes
+from synth.core.overrides import apply, explain
 from synth.core.types import Frozen, TaskKind
 
 MAX_FILE = 1 << 20
@@ -137,9 +136,19 @@ class Models(Frozen):
         return default
 
     def roles(self) -> dict[str, ModelConfig]:
-        """Return the roles that a model plays."""
+        """Return the roles that are given a model."""
         found = ((role, getattr(self, role)) for role in ROLES)
         return {role: config for role, config in found if config is not None}
+
+    @property
+    def drafts(self) -> int:
+        """Drafts of each message of a model user; the critic chooses where they are several."""
+        return self.user.candidates if self.user else 1
+
+    def asked(self) -> dict[str, ModelConfig]:
+        """Return those of `roles` that generating asks for anything."""
+        asked = {"user", "agent"} | ({"critic"} if self.drafts > 1 else set())
+        return {role: config for role, config in self.roles().items() if role in asked}
 
 
 ROLES = tuple(name for name in Models.model_fields if name != "default")
@@ -179,9 +188,11 @@ class Limits(Frozen):
 class Generate(Frozen):
     """What is generated."""
 
-    applications: tuple[str, ...] = ()
-    """Names or files; empty means all that are installed."""
-    mix: dict[TaskKind, Weight] = DEFAULT_MIX
+    applications: tuple[str, ...] = Field(default=(), examples=[["hotel"]])
+    """Names or files, or a single one of them; empty means all that are installed."""
+    mix: dict[TaskKind, Weight] = Field(
+        default=DEFAULT_MIX, examples=[{"lookup": 0.5, "single_write": 0.5}]
+    )
     agents: int = Field(default=30, ge=1)
     """Distinct agents for each application."""
     states: int = Field(default=20, ge=1)
@@ -191,10 +202,15 @@ class Generate(Frozen):
     errors: Errors = Errors()
     outcomes: Outcomes = Outcomes()
     limits: Limits = Limits()
-    languages: dict[str, Weight] = {"en": 1.0}
+    languages: dict[str, Weight] = Field(default={"en": 1.0}, examples=[{"en": 0.5, "de": 0.5}])
     """Share of episodes in each language; where an application has no words in it, in English."""
     live_share: float = Field(default=0.0, ge=0, le=1)
     """Share of episodes on live MCP servers that were crawled."""
+
+    @field_validator("applications", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, names: Any) -> Any:
+        return [names] if isinstance(names, str) else names
 
     @field_validator("mix")
     @classmethod
@@ -207,7 +223,9 @@ class Generate(Frozen):
     @classmethod
     def _are_spoken(cls, shares: dict[str, float]) -> dict[str, float]:
         if unknown := set(shares) - set(languages()):
-            raise ValueError(f"not spoken here: {sorted(unknown)}; known: {languages()}")
+            raise ValueError(
+                f"not spoken here: {', '.join(sorted(unknown))}; known: {', '.join(languages())}"
+            )
         if not sum(shares.values()) > 0:
             raise ValueError("no language has a weight above 0")
         return shares
@@ -330,62 +348,11 @@ def load_config(path: Path | None = None, overrides: Iterable[str] = ()) -> Conf
             what = "nested too deep" if isinstance(error, RecursionError) else f"not TOML: {error}"
             raise BadConfig(what, where=str(path), remedy="mend that place") from error
     for override in overrides:
-        _apply(data, override)
+        apply(data, override)
     try:
         return Config.model_validate(data)
     except ValidationError as error:
-        raise _explain(error, path, overrides) from error
-
-
-def _apply(data: dict[str, Any], override: str) -> None:
-    key, separator, text = override.partition("=")
-    if not separator or not key.strip():
-        raise BadConfig(f"not KEY=VALUE: {override!r}", where="--set", remedy="e.g. --set seed=7")
-    try:
-        value = tomllib.loads(f"v = {text}")["v"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        value = text  # a bare word is a string
-    *parents, last = key.strip().split(".")
-    for parent in parents:
-        data = data.setdefault(parent, {})
-        if not isinstance(data, dict):
-            raise BadConfig(f"{parent!r} is a value, not a table", where=f"--set {override}")
-    data[last] = value
-
-
-def _explain(error: ValidationError, file: Path | None, overrides: Sequence[str]) -> BadConfig:
-    errors = error.errors(include_url=False)
-    misspelt = [e for e in errors if e["type"] == "extra_forbidden"]
-    first = (misspelt or errors)[0]
-    path = ".".join(map(str, first["loc"]))
-    where = _blamed(path, overrides) or str(file or "--set")
-    if first["type"] != "extra_forbidden":
-        return BadConfig(f"{path}: {first['msg'].removeprefix('Value error, ')}", where=where)
-    known = _known_keys(Config, first["loc"][:-1])
-    close = difflib.get_close_matches(str(first["loc"][-1]), known, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
-    return BadConfig(f"unknown key {path!r}", where=where, remedy=hint)
-
-
-def _blamed(path: str, overrides: Sequence[str]) -> str | None:
-    """Return the override that set `path`, a part of it or a table around it; the last one wins."""
-    for override in reversed(overrides):
-        key = override.partition("=")[0].strip()
-        if f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}."):
-            return f"--set {override}"
-    return None
-
-
-def _known_keys(model: type[BaseModel], path: Iterable[int | str]) -> list[str]:
-    for part in path:
-        part = "agent" if part == "default" and model is Models else part  # takes the same keys
-        field = model.model_fields.get(str(part))
-        kinds = [field.annotation, *getattr(field.annotation, "__args__", ())] if field else []
-        models = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
-        if not models:
-            return []
-        model = models[0]
-    return list(model.model_fields)
+        raise explain(error, Config, path, overrides) from error
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -22,6 +22,7 @@ from synth.core.types import Agent, Fault
 from synth.pipeline.compose import Composer
 from synth.pipeline.engine import Engine, LocalEngine, MakeAgent
 from synth.pipeline.progress import BARREN, WINDOW, Ended, Failures, Goal, Progress, Stop, ended
+from synth.pipeline.worlds import without_words
 from synth.reference import ErrorRates, ReferenceAgent
 from synth.run import Episode, Failure, Planned, Run
 
@@ -61,7 +62,7 @@ class Generation:
         self.composer = Composer(config, worlds)
         self.engine = engine or LocalEngine(config, worlds)
         self.on_progress = on_progress
-        self.progress = Progress()
+        self.progress = Progress(english=without_words(config, worlds))
         self.used = 0
         """Places of the plan that the goal needed."""
         self.stop: Stop | None = None

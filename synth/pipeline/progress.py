@@ -101,6 +101,8 @@ class Progress:
     """Episodes without a verdict, by who failed."""
     barren: int = 0
     """Episodes of this session since the last accepted one."""
+    english: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Language that is wanted -> worlds that have no words in it; their users speak English."""
     ending: bool = False
     """It was interrupted, and waits for the replies that are under way."""
     spent: Mapping[str, Any] | None = None

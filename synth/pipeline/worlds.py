@@ -15,7 +15,7 @@ from simulators.sql.load import applications, load_application
 from simulators.sql.world import SqlWorld
 from synth.core.config import Config
 from synth.core.errors import BadConfig
-from synth.core.protocols import World
+from synth.core.protocols import Polyglot, World
 from synth.core.store import Workspace
 from tool_registry.browse import specs
 from tool_registry.ingest import register_application
@@ -29,7 +29,8 @@ def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
     Raises:
         UnknownName: no such application; close names are suggested.
         BadApplication: a file is wrong.
-        BadConfig: live episodes are wanted and no server for them was crawled.
+        BadConfig: live episodes are wanted and no server for them was crawled, or a language is
+            that no application has words in.
     """
     images = Workspace(workspace).cache / "images"
     worlds = open_applications(config.generate.applications, images)
@@ -43,7 +44,38 @@ def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
                 remedy=f"toolloom crawl {packages}",
             )
         worlds |= live
+    for language, without in without_words(config, worlds).items():
+        if len(without) == len(worlds):
+            raise BadConfig(
+                f"none of the applications has words in {language!r}: {', '.join(without)}",
+                where="generate.languages",
+                remedy=_who_has(language),
+            )
     return worlds
+
+
+def _who_has(language: str) -> str:
+    """Say what to do where no application speaks a language."""
+    spoken = [name for name in applications() if language in load_application(name).languages]
+    add = f"add one that has: {', '.join(spoken)}; or " if spoken else ""
+    return f"{add}write them: `languages:` in an application's file"
+
+
+def without_words(config: Config, worlds: Mapping[str, World]) -> dict[str, tuple[str, ...]]:
+    """Return language -> the worlds whose users speak English instead, for want of words in it.
+
+    Only languages that are wanted and that a world lacks are in it.
+    """
+    wanted = [name for name, share in config.generate.languages.items() if share > 0]
+    found = {
+        language: tuple(sorted(n for n, world in worlds.items() if language not in _spoken(world)))
+        for language in wanted
+    }
+    return {language: names for language, names in found.items() if names}
+
+
+def _spoken(world: World) -> tuple[str, ...]:
+    return world.languages if isinstance(world, Polyglot) else ("en",)
 
 
 def open_applications(names: Iterable[str] = (), images: Path | None = None) -> dict[str, World]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,21 +17,28 @@ from synth.core.hearing import hearing, languages
 from synth.core.speech import speech
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
+from synth.pipeline.worlds import open_worlds
+from synth.report import funnel_lines
 from synth.run import read_episodes, read_plan
 
 EPISODES = 40
+LIBRARY = Path(__file__).parent.parent / "simulators" / "data" / "library.yaml"
+"""An application with words in English alone."""
 FOREIGN = tuple(language for language in languages() if language != "en")
 
 
-def run(tmp_path, language, rate, application="bank"):
-    config = load_config(
+def wanting(language, rate, *applications):
+    return load_config(
         overrides=[
-            f"generate.applications=['{application}']",
+            f"generate.applications={list(applications)}",
             f"generate.languages={{ en = 0, {language} = 1 }}",
             f"generate.errors.rate={rate}",
         ]
     )
-    folder = tmp_path / "runs" / "r"
+
+
+def run(tmp_path, language, rate):
+    config, folder = wanting(language, rate, "bank"), tmp_path / "runs" / "r"
     asyncio.run(generate(config, folder, tmp_path, Goal(episodes=EPISODES)))
     return {p.episode: p.task for p in read_plan(folder)}, list(read_episodes(folder))
 
@@ -60,10 +69,28 @@ def test_every_deliberate_mistake_is_rejected_in_another_language_too(tmp_path, 
     assert {verdict.broken_by for verdict in verdicts} == {None}
 
 
-def test_an_application_without_words_in_a_language_stays_in_english(tmp_path):
-    tasks, episodes = run(tmp_path, "de", 0, application="hotel")
-    assert {task.persona.language for task in tasks.values()} == {"en"}
-    assert all(episode.verdict.passed for episode in episodes)
+def test_an_application_without_words_stays_in_english_and_that_is_told(tmp_path):
+    config, folder = wanting("de", 0, "bank", str(LIBRARY)), tmp_path / "runs" / "r"
+    told = []
+    report = asyncio.run(
+        generate(config, folder, tmp_path, Goal(episodes=16), on_progress=told.append)
+    )
+    spoken = {(p.world, p.task.persona.language) for p in read_plan(folder)}
+    assert spoken == {("bank", "de"), ("library", "en")}
+    assert told[0].english == {"de": ("library",)}
+    of = Counter(p.task.persona.language for p in read_plan(folder))
+    assert {name: row["episodes"] for name, row in report["by_language"].items()} == of
+    lines = [line.split() for line in funnel_lines(report)]
+    assert ["language", "episodes", "accepted"] in lines
+    assert [name for name, *_ in lines[lines.index(["language", "episodes", "accepted"]) + 1 :]][
+        :2
+    ] == ["de", "en"]
+
+
+def test_a_language_that_no_application_of_a_run_speaks_is_refused(tmp_path):
+    config = wanting("de", 0, str(LIBRARY))
+    with pytest.raises(BadConfig, match="no.* words in 'de': library .*add one that has: .*bank"):
+        open_worlds(config, tmp_path)
 
 
 def test_a_language_nobody_speaks_is_no_configuration():

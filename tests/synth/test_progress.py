@@ -22,10 +22,10 @@ def told(progress, goal=None, *, after=10.0, before=0):
     """Return the note of a session that has played for `after` seconds."""
     tale = _Tale(goal or Goal(accept=100))
     first = Progress(accepted=before, played=before, fresh=1)
-    tale.note(first)
+    tale.told(first)
     tale._started -= after
     tale._next = 0.0
-    return tale.note(progress)
+    return tale.told(progress)[1]
 
 
 def test_rate_and_time_left_are_those_of_this_session():
@@ -58,18 +58,40 @@ def test_an_endpoint_that_is_waited_for_is_named_with_the_time():
 
 def test_the_note_is_worded_a_few_times_a_second_however_often_it_is_asked_for():
     tale = _Tale(Goal(episodes=9))
-    first = tale.note(Progress(played=1))
-    assert tale.note(Progress(played=2)) == first
+    first = tale.told(Progress(played=1))
+    assert tale.told(Progress(played=2)) == first
     tale._next = 0.0
-    assert tale.note(Progress(played=2)) != first
+    assert tale.told(Progress(played=2)) != first
+
+
+def test_the_counts_of_one_line_are_of_one_moment_and_the_last_line_is_the_goal():
+    tale, progress = _Tale(Goal(accept=40)), Progress()
+    for number in range(1, 51):
+        progress.played, progress.accepted = number, number * 4 // 5
+        done, note = tale.told(progress)
+        assert note.startswith(f"{done} accepted of ")
+    assert (done, note) == (40, "40 accepted of 50 played")
 
 
 def test_an_interrupted_run_says_once_what_it_waits_for(capsys):
     tale = _Tale(Goal(episodes=9))
     for _ in range(3):
-        tale.note(Progress(ending=True))
+        tale.told(Progress(ending=True, spent=SPENT))
     said = capsys.readouterr().err
     assert said == "ending once the replies under way are here; Ctrl-C again ends at once\n"
+
+
+def test_an_interrupted_run_of_programs_waits_for_no_reply_and_says_of_none(capsys):
+    _Tale(Goal(episodes=9)).told(Progress(ending=True))
+    assert capsys.readouterr().err == ""
+
+
+def test_who_speaks_english_instead_of_what_was_asked_for_is_said_once(capsys):
+    tale = _Tale(Goal(episodes=9))
+    for _ in range(3):
+        tale.told(Progress(english={"de": ("clinic", "hotel")}))
+    said = capsys.readouterr().err
+    assert said == "de: users speak English in clinic, hotel, for want of words\n"
 
 
 def test_plain_lines_come_at_most_every_five_seconds(capsys, monkeypatch):
