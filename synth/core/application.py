@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from synth.core.types import Effect, Frozen, Provenance, Scalar, ToolSpec
+from synth.core.types import Effect, Frozen, Holder, Provenance, Scalar, ToolSpec
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 Column: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$")]
@@ -189,15 +189,19 @@ class Step(Frozen):
 
 
 class Tool(Frozen):
-    """One tool of an application: what the agent sees, and what it does."""
+    """One tool of an application: what its holder sees, and what it does."""
 
     description: str
+    by: Holder = "agent"
+    """Who holds it. In the SQL of a user's tool `:user_id` is the key of whoever calls it; their
+    parameters are what people know by sight (`match`), never keys."""
     effect: Literal["read", "write", "destructive"]
     parameters: dict[Name, Parameter] = {}
     steps: tuple[Step, ...]
     intent: Words = {}
     """How a customer says it, after "I would like to": `borrow {{ book_id.title }}`. Names are
-    parameter + path of columns; foreign keys are followed without their `_id`."""
+    parameter + path of columns; foreign keys are followed without their `_id`. Of a user's tool,
+    how the agent asks for it, after "could you"."""
     questions: dict[Name, Words] = {}
     """For reads: result column -> what a customer asks, after "I would like to know": `when my loan
     of {{ loan_id.book.title }} is due`. Makes look-up tasks."""
@@ -295,11 +299,22 @@ class Application(Frozen):
                 raise ValueError(f"policy_rules.{rule.name}.tool: no tool {rule.tool!r}")
         if self.handoff and self.handoff not in self.tools:
             raise ValueError(f"handoff: no tool {self.handoff!r}")
+        for name in (self.handoff, *(rule.tool for rule in self.policy_rules)):
+            if name in self.tools and self.tools[name].by == "user":
+                raise ValueError(f"tools.{name}.by: the user's, where a tool of the agent is meant")
         return self
 
     @cached_property
     def specs(self) -> dict[str, ToolSpec]:
-        """Return each tool as an agent is shown it."""
+        """Return each tool of the agent's as an agent is shown it."""
+        return self._specs("agent")
+
+    @cached_property
+    def user_specs(self) -> dict[str, ToolSpec]:
+        """Return each tool of the user's as its user is shown it."""
+        return self._specs("user")
+
+    def _specs(self, by: Holder) -> dict[str, ToolSpec]:
         source = Provenance(source=f"application:{self.application}")
         return {
             name: ToolSpec(
@@ -313,6 +328,7 @@ class Application(Frozen):
                 provenance=source,
             )
             for name, tool in self.tools.items()
+            if tool.by == by
         }
 
     def speaking(self, language: str) -> Application:

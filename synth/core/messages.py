@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from synth.core.canonical import content_key
 
 Scalar: TypeAlias = str | int | float | bool | None
+Holder: TypeAlias = Literal["agent", "user"]
+"""Whose tool it is, and so who makes the call."""
 Diff: TypeAlias = tuple[str, ...]
 """Net change of a state since the episode's start: sorted canonical JSON lines, one a changed row,
 `["table","insert"|"update"|"delete",before,after]`. Undone changes leave nothing; equality of
@@ -55,7 +57,7 @@ _STRICT = json.JSONDecoder(
 
 
 class ToolCall(Frozen):
-    """One call an agent asked for. `arguments` is the exact text the agent wrote."""
+    """One call an agent (or a user) asked for. `arguments` is the exact text they wrote."""
 
     id: str
     name: str

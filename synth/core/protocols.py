@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
+from synth.core.errors import ToolloomError
 from synth.core.types import (
+    Act,
     Blueprint,
     Diff,
     Fact,
+    Holder,
     Message,
     Persona,
+    Scalar,
     TaskKind,
     ToolResult,
     ToolSpec,
@@ -133,6 +137,42 @@ class Polyglot(Protocol):
         """Return the same world with users who speak `language`, one of `languages`."""
 
 
+@runtime_checkable
+class Shared(Protocol):
+    """An environment in which users have tools of their own; `tools` and `call` know none of them.
+
+    Dual control (tau2-bench): both sides change one state, and each has to ask the other.
+    """
+
+    def user_tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools that users hold."""
+
+    async def act(self, user: Scalar, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one call of a user, whose row has the key `user`. All of it happens or none of it."""
+
+
+async def run_call(
+    environment: Environment, by: Holder, user: Scalar, name: str, arguments: Mapping[str, Any]
+) -> ToolResult:
+    """Run a call with the tools of whoever makes it.
+
+    Args:
+        environment: where.
+        by: whose call it is.
+        user: key of the user's row; of a call by the agent, nobody looks at it.
+        name: of the tool.
+        arguments: of the call.
+
+    Raises:
+        ToolloomError: the environment is broken, or users hold no tools in it.
+    """
+    if by == "agent":
+        return await environment.call(name, arguments)
+    if not isinstance(environment, Shared):
+        raise ToolloomError("users hold no tools in this environment", where=name)
+    return await environment.act(user, name, arguments)
+
+
 # --- players ---------------------------------------------------------------------------------
 
 
@@ -146,7 +186,8 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class UserView:
-    """What a user may see: their own mind, and the words of both sides (no tools, no rubric)."""
+    """What a user may see: their own mind, the words of both sides, and what they did themselves
+    with tools of their own (no tools of the agent, no rubric)."""
 
     persona: Persona
     clauses: tuple[str, ...]
@@ -155,6 +196,10 @@ class UserView:
     messages: Sequence[Message]
     opening: tuple[Fact, ...] = ()
     """Those of the facts that the first message states."""
+    acts: tuple[Act, ...] = ()
+    """What they can do with their tools."""
+    tools: Sequence[ToolSpec] = ()
+    """Their tools. Calls and results stand among `messages`; the agent never sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +232,18 @@ class UserPlayer(Protocol):
     who: str
 
     async def turn(self, view: UserView) -> Turn:
-        """Return the next user message; the first turn is the request."""
+        """Return the next user message; the first turn is the request.
+
+        One with calls of the user's own tools is executed, and the user has another turn.
+        """
+
+
+@runtime_checkable
+class Recalling(Protocol):
+    """A player that remembers more than what it is shown, and can come to where another was."""
+
+    def recall(self, view: AgentView | UserView, said: Message) -> None:
+        """Remember what it has said already, seeing what it saw; it is not to be said again."""
 
 
 # --- models ----------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from synth.core.forks import Fork
 from synth.core.messages import (
     ENGINE_ERRORS,
     CallError,
     Diff,
     Frozen,
+    Holder,
     Message,
     Scalar,
     ToolCall,
@@ -153,6 +155,8 @@ class TaskKind(StrEnum):
     """The policy forbids what the user wants."""
     UNSERVED = "unserved"
     """No tool of the agent serves the request."""
+    USER_ACT = "user_act"
+    """Only the user can take one of the steps, and has to be asked to."""
 
 
 class Fact(Frozen):
@@ -175,6 +179,18 @@ class PlannedCall(Frozen):
     group: int
     """Calls of one group do not depend on one another and may be made in one turn."""
     effect: Effect
+    by: Holder = "agent"
+
+
+class Act(Frozen):
+    """Something the user can do with a tool of their own."""
+
+    tool: str
+    arguments: dict[str, Any]
+    words: str
+    """How it is asked for, after "could you": `plug in the floor lamp in the study`."""
+    labels: dict[str, str] = {}
+    """Result column -> what people call it; of tools that only read."""
 
 
 class OutputValue(Frozen):
@@ -214,6 +230,10 @@ class Blueprint(Frozen):
     """Text of the policy rule that forbids it (kind FORBIDDEN)."""
     decoys: dict[str, tuple[PlannedCall, ...]] = {}
     """Wrong solutions by name: `wrong_entity`, `over_write`, `wrongful_compliance`."""
+    acts: tuple[Act, ...] = ()
+    """What the user can do, more than the solution needs; none outside of kind USER_ACT."""
+    user: Scalar = None
+    """Key of the user's own row, for their tools; nobody who plays is told it."""
 
 
 class StateCheck(Frozen):
@@ -295,12 +315,15 @@ class Step(Frozen):
     """One executed call."""
 
     message: int
-    """Index in `Trajectory.messages` of the assistant message that asked for it."""
+    """Index in `Trajectory.messages` of the assistant message that asked for it; of a call by the
+    user, of the message that they wrote next."""
     call: ToolCall
     result: ToolResult
     effect: Effect
     state: str | None = None
     """Content key of the diff after a write; None after a read."""
+    by: Holder = "agent"
+    """Whose call it was. The user's are in no message: the agent hears of them in words."""
 
 
 class Trajectory(Frozen):
@@ -324,6 +347,8 @@ class Trajectory(Frozen):
     fault: Fault | None = None
     error: str | None = None
     usage: dict[str, Usage] = {}
+    fork: Fork | None = None
+    """Where it left another episode; its messages and steps up to there are that one's."""
 
 
 class CriterionResult(Frozen):
@@ -353,48 +378,10 @@ class Verdict(Frozen):
         return self.fault or Fault.JUDGE
 
 
-class Reward(Frozen):
-    """A score for a trainer. Not scored is never 0."""
-
-    name: str
-    score: float | None
-    reason: str
-
-
 __all__ = [
-    "ENGINE_ERRORS",
-    "Agent",
-    "Behaviour",
-    "Blueprint",
-    "CallCheck",
-    "CallError",
-    "Check",
-    "Criterion",
-    "CriterionResult",
-    "Diff",
-    "Effect",
-    "Fact",
-    "Fault",
-    "Frozen",
-    "JudgedCheck",
-    "Message",
-    "OutputCheck",
-    "OutputValue",
-    "Persona",
-    "PlannedCall",
-    "Provenance",
-    "Reward",
-    "Rubric",
-    "Scalar",
-    "StateCheck",
-    "Step",
-    "StopReason",
-    "Task",
-    "TaskKind",
-    "ToolCall",
-    "ToolResult",
-    "ToolSpec",
-    "Trajectory",
-    "Usage",
-    "Verdict",
-]
+    "ENGINE_ERRORS", "Act", "Agent", "Behaviour", "Blueprint", "CallCheck", "CallError", "Check",
+    "Criterion", "CriterionResult", "Diff", "Effect", "Fact", "Fault", "Fork", "Frozen", "Holder",
+    "JudgedCheck", "Message", "OutputCheck", "OutputValue", "Persona", "PlannedCall",
+    "Provenance", "Rubric", "Scalar", "StateCheck", "Step", "StopReason", "Task", "TaskKind",
+    "ToolCall", "ToolResult", "ToolSpec", "Trajectory", "Usage", "Verdict",
+]  # fmt: skip
