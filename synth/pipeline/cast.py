@@ -87,7 +87,7 @@ class Cast:
         """No model is asked any more."""
         self._holds = None if models is None else Holds(models.waiting)
         self._put_off: set[str] = set()
-        self._candidates = config.models.user.candidates if config.models.user else 1
+        self._candidates = config.models.drafts
         if self._candidates > 1 and config.models.critic is None:
             raise BadConfig(
                 "nobody chooses among the drafts of the user",
@@ -115,8 +115,14 @@ class Cast:
         return _Watched(self.models.bound(role, planned.episode), self, planned.episode)
 
     def end(self) -> None:
-        """Let no model be asked any more; replies under way still arrive."""
+        """Let no model be asked any more; replies under way still arrive.
+
+        What waits for its turn at an endpoint is not under way: nobody would wait for it.
+        """
         self.over = True
+        if self.models is not None:
+            for endpoint in self.models.endpoints.values():
+                endpoint.patience.end()
 
     def held(self) -> bool:
         """Say whether an endpoint wants no request for a good while; look often."""

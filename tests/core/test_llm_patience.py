@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from synth.core.errors import BudgetSpent
 from synth.core.llm.patience import LONGEST_RETRY_AFTER_S, THAW_S, Patience, retry_after
 
 
@@ -151,6 +152,59 @@ def test_who_gives_up_waiting_takes_no_place():
         third.cancel()
         await asyncio.wait_for(fourth, 1)
         assert patience.in_flight == 1
+
+    virtual(go())
+
+
+def test_nobody_waits_for_an_endpoint_once_the_run_is_over():
+    async def go():
+        patience = Patience(2)
+        sent = await patience.enter()
+        patience.busy(sent, "429", 300)
+        patience.leave()
+        waiting = [asyncio.ensure_future(patience.enter()) for _ in range(3)]
+        resting = asyncio.ensure_future(patience.rest(200))
+        given_up = asyncio.ensure_future(patience.enter())
+        await asyncio.sleep(1)
+        given_up.cancel()
+        assert not any(task.done() for task in waiting)
+        patience.end()
+        ends = await asyncio.gather(*waiting, resting, return_exceptions=True)
+        assert now() == 1
+        assert [str(end) for end in ends] == ["the run is over"] * 4
+        assert {type(end) for end in ends} == {BudgetSpent}
+        for late in (patience.enter(), patience.rest(0), patience.rest(9)):
+            with pytest.raises(BudgetSpent):
+                await late
+        assert (now(), patience.in_flight, patience.queued) == (1, 0, 0)
+        patience.close()
+
+    virtual(go())
+
+
+def test_what_is_in_flight_when_the_run_ends_arrives():
+    async def go():
+        patience = Patience(1)
+        sent = await patience.enter()
+        waiting = asyncio.ensure_future(patience.enter())
+        await asyncio.sleep(0)
+        patience.end()
+        patience.ok(sent)
+        patience.leave()
+        with pytest.raises(BudgetSpent):
+            await waiting
+        assert patience.in_flight == 0
+
+    virtual(go())
+
+
+def test_a_rest_takes_its_time():
+    async def go():
+        patience = Patience(1)
+        await patience.rest(0)
+        assert now() == 0
+        await patience.rest(7.5)
+        assert now() == 7.5
 
     virtual(go())
 

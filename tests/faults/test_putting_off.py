@@ -1,8 +1,12 @@
 """An endpoint that wants to be left alone for longer than a call may take holds the run up."""
 
+import signal
+import time
+
 import pytest
 
 from synth.core import jsonl
+from synth.pipeline.generate import DRAIN_S
 
 ON_ITS_WAY_S = 0.5
 """Longest time until a refusal is read, on a busy machine."""
@@ -23,6 +27,23 @@ def test_a_long_retry_after_is_waited_for_and_costs_no_episode(place, script):
     assert made.report()["episodes"] == 12
     assert made.told()["accepted"] == whole.told()["accepted"]
     assert "waiting until" in session.text()
+
+
+def test_ctrl_c_waits_for_no_moment_that_an_endpoint_named(place):
+    made = place("held", "--latency-ms=2")
+    waits = ("--set=models.agent.model=fault:http_429_300", "--set=models.agent.timeout_s=400")
+    session = made.start("--episodes", "12", "--concurrency", "4", *waits)
+    deadline = time.monotonic() + 60
+    while "waiting until" not in session.text():
+        assert time.monotonic() < deadline, session.text()
+        time.sleep(0.02)
+    session.signal(signal.SIGINT)
+    since = time.monotonic()
+    assert session.wait() == 130, session.text()
+    assert time.monotonic() - since < DRAIN_S
+    assert "interrupted; the same command goes on from here" in session.text()
+    assert not list(jsonl.read(made.run / "failures-0.jsonl"))
+    assert {entry["status"] for entry in made.mock.entries()} == {429}
 
 
 @pytest.mark.claim("a20")

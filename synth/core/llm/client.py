@@ -209,7 +209,7 @@ class OpenAIModel:
             wait = self._failed(call, str(error), error.outcome)
         finally:
             self.ledger.close(ticket)
-        await asyncio.sleep(wait)
+        await patience.rest(wait)
         return None
 
     async def _answer(self, call: _Call, ticket: Ticket) -> Reply:

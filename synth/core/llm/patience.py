@@ -17,8 +17,11 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+
+from synth.core.errors import BudgetSpent
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 20.0
 """Own waits: the first, doubled each time, and the longest."""
@@ -26,6 +29,7 @@ LONGEST_RETRY_AFTER_S = 3600.0
 """What an endpoint names beyond that is not believed: it is taken for this long."""
 THAW_S = 1.5
 """Seconds over which requests go again after a cool-down, if it was at least as long."""
+OVER = "the run is over"
 ROUNDS = 16
 """Rounds of answers after which a limit of 1 has grown to the configured one."""
 
@@ -55,6 +59,7 @@ class Patience:
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """Whose clock tells the pause: progress may be shown from another thread."""
+        self._over = asyncio.Event()
         self._refusals = 0
         """Cool-downs since the last answer."""
         self._epoch = 0
@@ -86,7 +91,12 @@ class Patience:
 
         Returns:
             What `busy` and `ok` want to know: when it was sent.
+
+        Raises:
+            BudgetSpent: the run is over.
         """
+        if self._over.is_set():
+            raise BudgetSpent(OVER)
         now = asyncio.get_running_loop().time()
         if not self._queue and self.in_flight < int(self.limit) and now >= self._thawed:
             self.in_flight += 1
@@ -156,6 +166,26 @@ class Patience:
         """Return seconds to wait after so many failures: full jitter, doubling."""
         longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(failures, 30))
         return self._jitter.uniform(least * longest, longest)
+
+    async def rest(self, seconds: float) -> None:
+        """Wait before another try.
+
+        Raises:
+            BudgetSpent: the run is over, or was before that.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+        if self._over.is_set():
+            raise BudgetSpent(OVER)
+
+    def end(self) -> None:
+        """Let no request go any more, and nobody wait; those in flight go on."""
+        self._over.set()
+        waiting, self._queue = self._queue, deque()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(BudgetSpent(OVER))
 
     def _pump(self) -> None:
         """Let those go who may; come back when the next one may."""
