@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from synth.core.hearing import Hearing
 from synth.core.types import Fact
-
-_MARKS = re.compile(r"[\W_]+")
 
 
 def asked(questions: Sequence[str], facts: Sequence[Fact], hears: Hearing) -> list[Fact]:
@@ -79,12 +76,3 @@ def meant(question: str, facts: Sequence[Fact], hears: Hearing) -> list[Fact]:
             found = [*found, fact] if score == best else [fact]
             best = score
     return found
-
-
-def squeeze(text: str) -> str:
-    """Leave out what people write differently each time: case, spaces, dashes, marks.
-
-    Args:
-        text: anybody's.
-    """
-    return _MARKS.sub("", text.casefold())

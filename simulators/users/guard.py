@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from simulators.users.asked import squeeze
 from synth.core.hearing import Hearing, hearing
-from synth.core.invented import Known
+from synth.core.invented import Known, squeeze
 from synth.core.prompts import prompts
 from synth.core.protocols import UserView
 from synth.core.types import Persona

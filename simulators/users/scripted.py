@@ -46,6 +46,16 @@ class ScriptedUser:
         Raises:
             UnknownName: nobody speaks in the persona's voice.
         """
+        return self._reply(view)
+
+    def recall(self, view: UserView, said: Message) -> None:
+        """Remember having answered: what was told, and how long nothing came of it.
+
+        What counts is what it would have said itself, whoever said it.
+        """
+        self._reply(view)
+
+    def _reply(self, view: UserView) -> Turn:
         if not any(message.role == "user" for message in view.messages):
             return _turn(self._request)
         heard = next((m.content for m in reversed(view.messages) if m.role == "assistant"), None)

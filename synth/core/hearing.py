@@ -7,7 +7,7 @@ with the package and are trusted; what they are run on is not.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,11 @@ PATTERNS = frozenset({
     "question_clause", "asks_to_know",
 })  # fmt: skip
 """Kinds of sentence that every language tells apart."""
+WORDS = frozenset({
+    "empty", "same", "address", "of", "owner", "copula", "money", "dates", "before_day",
+    "no_months", "no_units", "relative",
+})  # fmt: skip
+"""Words that every language has; see `en/heard.yaml` for each."""
 
 
 class Hearing:
@@ -47,9 +52,9 @@ class Hearing:
     """
 
     def __init__(self, language: str, data: Mapping[str, Any]) -> None:
-        if missing := PATTERNS - set(data):
+        if missing := (PATTERNS | WORDS) - set(data):
             raise BadInput(
-                f"kinds of sentence are missing: {', '.join(sorted(missing))}",
+                f"kinds of sentence or word are missing: {', '.join(sorted(missing))}",
                 where=f"{language}/heard.yaml",
             )
         self.language = language
@@ -64,6 +69,18 @@ class Hearing:
         self.copula: tuple[str, ...] = tuple(data["copula"])
         """What stands between a label and its value."""
         self.months = tuple(month.casefold() for month in speech(language).months)
+        self.money: tuple[str, ...] = tuple(data["money"])
+        """Words for currencies."""
+        self.dates: tuple[str, ...] = tuple(data["dates"])
+        """Patterns of dates without the name of a month, with groups `month` and `day`."""
+        self.before_day = frozenset(data["before_day"])
+        """Words before a day in figures that has no year: `am 4.5.`"""
+        self.no_months = frozenset(data["no_months"])
+        """Beginnings of months that are words of another meaning: `you may`."""
+        self.no_units = frozenset(data["no_units"]) | self._empty
+        """Words that follow a number and are not what it counts."""
+        self.relative: tuple[str, ...] = tuple(data["relative"])
+        """Patterns of other words for dates and sums: `tomorrow`, `a hundred`."""
         self._address = frozenset(data["address"])
         self._owner: str = data["owner"]
 
@@ -144,6 +161,7 @@ def _words(hearing: Hearing, text: str) -> tuple[str, ...]:
     return hearing._words(text)
 
 
+@cache
 def languages() -> tuple[str, ...]:
     """Return the languages that are spoken and understood here, sorted."""
     return tuple(sorted(path.parent.name for path in _FOLDER.glob("*/heard.yaml")))
@@ -161,14 +179,3 @@ def hearing(language: str = "en") -> Hearing:
         raise UnknownName("language", language, languages())
     text = (_FOLDER / language / "heard.yaml").read_text(encoding="utf-8")
     return Hearing(language, yaml.safe_load(text))
-
-
-def any_has(kind: str, text: str, among: Sequence[str] | None = None) -> bool:
-    """Say whether a text holds words of a kind in any language (or in those `among` them).
-
-    Args:
-        kind: one of `PATTERNS`.
-        text: anybody's.
-        among: languages; None is all.
-    """
-    return any(hearing(name).has(kind, text) for name in among or languages())

@@ -15,35 +15,35 @@ from functools import cache
 
 from synth.core.hearing import Hearing, hearing, languages
 
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
-_PHONE = re.compile(r"(?<![\w.,])\+?\d(?:[\s()/.-]{0,2}\d){6,}(?!\w)")
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w", re.ASCII)
+_IBAN = re.compile(r"\b[A-Z]{2}\d\d(?: [A-Z\d]{4}){2,7}(?: [A-Z\d]{1,4})?\b")
+_PHONE = re.compile(r"(?<![\w.,])\+?\d(?:[\s()/.-]{0,2}\d){6,}(?!\w)", re.ASCII)
 """Seven digits or more, however they are grouped."""
-_CODE = re.compile(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[\w-]{3,}", re.ASCII)
-_LONG = re.compile(r"\d{4,}")
+_CODE = re.compile(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[\w-]{4,}", re.ASCII)
+_MIXED = re.compile(r"(?:[a-z]+\d+){2}|(?:\d+[a-z]+){2}|(?:\D*\d){3}", re.I)
+"""What tells a code from a word: letters and digits by turns, or three digits (`MP3` is a word)."""
+_LONG = re.compile(r"(?<![\w.,])\d{4,}(?!\w)", re.ASCII)
 _PLAIN = re.compile(
-    r"\d+(?:-?(?:st|nd|rd|th|er|re|ème|ter|am|pm|h|hrs?|min|mins|sec|s|d|x|k|kg|g|mg|km|m|cm|mm|ml|"
-    r"l|kwh|wh|kw|w|gb|mb|tb|pt|px|eur|usd|gbp|chf|days?|hours?|minutes?|weeks?|months?|years?|"
-    r"nights?|people|persons?|year-old|fold|uhr|jährig\w*))+|\d+h\d+|[a-z]\d|covid-19|24-7",
-    re.I | re.ASCII,
+    r"\d+(?:[-.,x]\d+)*-?[a-z]+(?:-[a-z]+)*|"  # 1990s, 100-page, 1920x1080px
+    r"\d+-?(?:[KMGT]?[BW]|[KMG]?HZ|V|AM|PM|EUR|USD|GBP|CHF)|(?:\d+(?:h|d|min|m|s)){1,3}\d*|"
+    r"(?:mid|pre|post|early|late|since|fy|[qh]\d)-?(?:19|20)\d\ds?|"
+    r"(?:19|20)\d\d(?:[-/]\d\d(?:\d\d)?)?|"  # 2026, 2025/26
+    r"\d{1,2}[.]\d\d-\d{1,2}[.]\d\d|\d{1,6}[05]00|\d{1,3}(?:[ .,']\d{3})+"
 )
-"""Quantities, ordinals and times of day: no codes, although letters stand beside digits."""
+"""Quantities, ordinals, years, spans of time and round numbers: no codes, no telephone numbers."""
 _NUMBER = r"\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?"
-_CURRENCY = (
-    r"US\$|[€$£¥₹元]|(?:EUR|USD|GBP|CHF|JPY|INR|euros?|dollars?|pounds?|francs?|Franken|cents?|"
-    r"dólares|libras|francos|livres|欧元|美元)(?!\w)"
-)
-_SUM = re.compile(
-    rf"(?:{_CURRENCY})\s?(?P<behind>{_NUMBER})(?![\w])|(?<![\w.,])(?P<before>{_NUMBER})\s?(?:{_CURRENCY})",
-    re.I,
-)
+_SIGNS = r"US\$|[€$£¥₹]|(?:EUR|USD|GBP|CHF|JPY|INR)(?![^\W\u3400-\u9fff])"
 _ANY_NUMBER = re.compile(_NUMBER)
 _ISO = re.compile(r"\d{4}-(?P<month>\d\d)-(?P<day>\d\d)(?!\d)")
-_FIGURES = re.compile(r"(?<![\d./])(\d{1,2})([./])(\d{1,2})\2(?:\d{4}|\d\d)?(?![\d/])")
-_CHINESE = re.compile(r"(?P<month>\d{1,2})月(?P<day>\d{1,2})[日号]")
-_AMOUNT = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?) ([^\W\d_]{3,})")
-_MONTH = 3
-"""Letters by which a month is told from a unit."""
-_LOOSE = re.compile(r"[\s\-().,'’/\u00a0\u202f]+")
+_FIGURES = re.compile(
+    r"(?P<led>\b[^\W\d_]+ )?(?<![\d./])(?P<one>\d{1,2})(?P<mark>[./])(?P<two>\d{1,2})(?P=mark)"
+    r"(?P<year>\d{4}|\d\d)?(?![\d/])"
+)
+_AMOUNT = re.compile(
+    r"(?<![\w.,:/-])(\d+(?:[.,]\d+)?)[ \u00a0\u202f]?([\u3400-\u9fff]|(?<=\s)[^\W\d_]{3,})"
+)
+_YEAR = r"(?:,?(?: de(?:l)?)? (?:19|20)\d\d)?"
+_LOOSE = re.compile(r"[\W_]+")
 
 _Day = tuple[int, int]
 
@@ -57,7 +57,7 @@ class Known:
 
     def __init__(self, texts: Iterable[str]) -> None:
         text = "\n".join(texts)
-        self._bare = _squeeze(text)
+        self._bare = squeeze(text)
         self._numbers = {number for match in _ANY_NUMBER.finditer(text) if
                          (number := _decimal(match[0])) is not None}  # fmt: skip
         self._days = {day for _, days in _dates(text) for day in days}
@@ -69,13 +69,25 @@ class Known:
             if self._days.isdisjoint(days):
                 yield written
             rest = rest.replace(written, " ")
-        for match in _SUM.finditer(rest):
+        for match in _sums().finditer(rest):
             if _decimal(match["behind"] or match["before"]) not in self._numbers:
                 yield match[0].strip()
-        for pattern in (_EMAIL, _PHONE, _CODE, _LONG):
+        rest = _sums().sub(" ", rest)
+        for pattern in (_EMAIL, _IBAN, _PHONE, _CODE, _LONG):
             for match in pattern.finditer(rest):
-                if not _PLAIN.fullmatch(match[0]) and _squeeze(match[0]) not in self._bare:
+                if not _is_word(match[0]) and squeeze(match[0]) not in self._bare:
                     yield match[0]
+            if pattern is _IBAN:
+                rest = _IBAN.sub(" ", rest)
+
+
+def squeeze(text: str) -> str:
+    """Leave out what people write differently each time: case, spaces, dashes, marks.
+
+    Args:
+        text: anybody's.
+    """
+    return _LOOSE.sub("", text.casefold())
 
 
 def amounts(text: str, hears: Hearing) -> dict[str, list[str]]:
@@ -83,19 +95,23 @@ def amounts(text: str, hears: Hearing) -> dict[str, list[str]]:
 
     Args:
         text: anybody's.
-        hears: its language, whose months are no units.
+        hears: its language; dates, and words such as `for` and `and`, are no units.
     """
-    months = {month[:_MONTH] for month in hears.months}
     found: dict[str, list[str]] = {}
+    for written, _ in _dates(text):
+        text = re.sub(re.escape(written) + _YEAR, ";", text)
     for number, unit in _AMOUNT.findall(text):
-        if unit.lower()[:_MONTH] not in months:
+        if unit.lower() not in hears.no_units:
             found.setdefault(unit.lower().rstrip("s"), []).append(number.replace(",", "."))
     return found
 
 
-def _squeeze(text: str) -> str:
-    """Leave out what people write differently each time: case, spaces, dashes, dots."""
-    return _LOOSE.sub("", text.casefold())
+def _is_word(text: str) -> bool:
+    """Say whether what has digits is an ordinary word or number all the same."""
+    if "@" in text:
+        return False
+    coded = text.isdecimal() or not any(c.isalpha() for c in text) or _MIXED.search(text)
+    return not coded or _PLAIN.fullmatch(text) is not None
 
 
 def _decimal(text: str) -> Decimal | None:
@@ -114,17 +130,66 @@ def _decimal(text: str) -> Decimal | None:
 
 def _dates(text: str) -> Iterator[tuple[str, set[_Day]]]:
     """Yield dates as they are written, with the days (month, day) that they may be."""
-    for pattern in (_ISO, _CHINESE):
+    for pattern in (_ISO, *_patterns()):
         for match in pattern.finditer(text):
             yield match[0], {(int(match["month"]), int(match["day"]))}
     for match in _FIGURES.finditer(text):
-        one, two = int(match[1]), int(match[3])
-        yield match[0], {(two, one)} if match[2] == "." else {(one, two), (two, one)}
+        one, two = int(match["one"]), int(match["two"])
+        days = {(two, one)} if match["mark"] == "." else {(one, two), (two, one)}
+        days = {(month, day) for month, day in days if 0 < month <= 12 and 0 < day <= 31}
+        # `rated 4.5.` ends a sentence; `am 4.5.` is a day.
+        led = (match["led"] or "").strip().casefold() in _leading()
+        if days and (match["year"] or match["mark"] == "/" or led):
+            yield match[0].removeprefix(match["led"] or ""), days
     pattern, numbers = _months()
     for match in pattern.finditer(text):
         day = match["day"] or match["late"]
         name = match["month"] or match["first"]
-        yield match[0], {(number, int(day)) for number in numbers[name.casefold()]}
+        if not _is_other_word(match, name):
+            yield match[0], {(number, int(day)) for number in numbers[name.casefold()]}
+
+
+def _is_other_word(match: re.Match[str], name: str) -> bool:
+    """Say whether a month is the word of the same spelling: `you may 5 times`, `a year ago 3 …`."""
+    unsure, before_other = _unsure()
+    if name.casefold() not in unsure or not name.islower():
+        return False
+    after = re.match(r"\s+([^\W\d_]+)", match.string[match.end() :])
+    return after is not None and after[1].casefold() not in before_other
+
+
+@cache
+def _sums() -> re.Pattern[str]:
+    """Return what finds a sum with its currency, as all languages call them."""
+    words = sorted({w for name in languages() for w in hearing(name).money}, key=len, reverse=True)
+    # No letter may follow, but Chinese does not part its words.
+    ends = r"(?![^\W\d_\u3400-\u9fff])"
+    currency = rf"{_SIGNS}|(?:{'|'.join(map(re.escape, words))}){ends}"
+    return re.compile(
+        rf"(?:{currency})[ \u00a0\u202f]?(?P<behind>{_NUMBER})(?![^\W\u3400-\u9fff])|"
+        rf"(?<![a-zA-Z\d_.,])(?P<before>{_NUMBER})[ \u00a0\u202f]?(?:{currency})",
+        re.I,
+    )
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(text) for name in languages() for text in hearing(name).dates)
+
+
+@cache
+def _leading() -> frozenset[str]:
+    return frozenset(word for name in languages() for word in hearing(name).before_day)
+
+
+@cache
+def _unsure() -> tuple[frozenset[str], frozenset[str]]:
+    """Return months that are other words as well, and what may follow a date."""
+    every = [hearing(name) for name in languages()]
+    return (
+        frozenset(word for each in every for word in each.no_months),
+        frozenset(word for each in every for word in each.no_units),
+    )
 
 
 @cache
@@ -133,7 +198,7 @@ def _months() -> tuple[re.Pattern[str], dict[str, set[int]]]:
     numbers: dict[str, set[int]] = {}
     for language in languages():
         for number, month in enumerate(hearing(language).months, 1):
-            if month.isascii() or month[0].isalpha():
+            if month[0].isalpha():
                 numbers.setdefault(month.casefold(), set()).add(number)
     for name, own in [(name, own) for name, own in numbers.items() if len(name) > 3]:
         numbers.setdefault(name[:3], set()).update(own)

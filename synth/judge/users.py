@@ -13,20 +13,12 @@ from decimal import Decimal
 from typing import Any
 
 from synth.core.hearing import Hearing, hearing
-from synth.core.invented import Known, amounts
+from synth.core.invented import Known, amounts, squeeze
 from synth.core.types import Blueprint, Effect, Fact, Task, Trajectory
 from synth.judge.rules import CODE
 from synth.judge.values import Found, number_words, scan
 
-_SPACING = re.compile(r"[\s-]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_LOOSE = re.compile(
-    r"\b(today|tomorrow|tonight|yesterday|next|this|coming|(mon|tues|wednes|thurs|fri|satur|sun)day|"
-    r"weekend|end of|hundred|thousand|half|grand|heute|morgen|nächste\w*|hoy|mañana|próxim\w+|"
-    r"aujourd|demain|prochain\w*)\b|今天|明天|下周",
-    re.I,
-)
-"""Other words for dates and sums: nothing is proven where they are used."""
 COMMON = 12
 """Numbers up to this are told in too many ways."""
 _COVERED = 0.8
@@ -70,15 +62,16 @@ class _Words:
         ]
         self.user = "\n".join(text for role, text in self.talk if role == "user")
         self.said = _values(self.user)
-        self.squeezed = _squeeze(self.user)
-        self.loose = bool(_LOOSE.search(self.user))
+        self.squeezed = squeeze(self.user)
+        self.loose = any(re.search(text, self.user, re.I) for text in self.hears.relative)
+        """Dates and sums are said in other words: nothing is proven by them."""
 
     # --- kept back ---------------------------------------------------------------------------
 
     def kept_back(self) -> Iterator[Fact]:
         """Yield facts that the agent needed and was never told."""
         for fact in self.blueprint.opening:
-            code = _squeeze(fact.spoken) == _squeeze(str(fact.value)) and CODE.fullmatch(
+            code = squeeze(fact.spoken) == squeeze(str(fact.value)) and CODE.fullmatch(
                 str(fact.value)
             )
             if (code or self._needed(fact)) and not self._told(fact):
@@ -105,10 +98,10 @@ class _Words:
         values = _values(fact.spoken)
         if values:
             return any(self._was_said(value) for value in values)
-        for form in (_squeeze(fact.spoken), _squeeze(str(fact.value))):
+        for form in (squeeze(fact.spoken), squeeze(str(fact.value))):
             if form in self.squeezed:
                 return True
-        if CODE.fullmatch(str(fact.value)) and _squeeze(fact.spoken) == _squeeze(str(fact.value)):
+        if CODE.fullmatch(str(fact.value)) and squeeze(fact.spoken) == squeeze(str(fact.value)):
             return False
         names = [word for word in _WORD.findall(fact.spoken) if word[0].isupper()]
         folded = self.user.casefold()
@@ -152,18 +145,21 @@ class _Words:
         return None
 
     def _matters(self, value: str, own: str, later: str) -> bool:
-        """Say whether a value that was made up misled the agent: it acted on it, or had no other.
+        """Say whether a value that was made up misled the agent.
 
-        The last word counts: who says `500 EUR, no, 50 EUR` has said 50 EUR.
+        It did where the agent called a tool with it, or where it took the place of a sum or a day
+        that the user wanted. The last word counts: who says `500 EUR, no, 50 EUR` has said 50 EUR.
         """
-        kinds = {found.kind for found in scan(value)} & {"money", "date"}
-        rights = [found for found in scan(own) if found.kind in kinds]
-        if any(_same(right, found) for right in rights for found in scan(later)):
+        found = [item for item in scan(value) if item.kind in ("money", "date")]
+        kinds = {item.kind for item in found}
+        rights = [item for item in scan(own) if item.kind in kinds]
+        if any(_same(right, item) for right in rights for item in scan(later)):
             return False
-        if kinds and not rights:
-            digits = _squeeze(re.sub(r"\D", "", value))
-            return any(digits in re.sub(r"\D", "", s.call.arguments) for s in self.trajectory.steps)
-        return True
+        return bool(rights) or any(
+            _acted_on(value, found, argument)
+            for step in self.trajectory.steps
+            for argument in _scalars(step.call.value)
+        )
 
     def other_amounts(self) -> Iterator[tuple[str, str]]:
         """Yield units of which the user's last amount is none that it knows."""
@@ -236,6 +232,24 @@ def _minor(found: Found) -> Decimal:
     return _amount(found) * (1 if found.kind == "money" else 100)
 
 
+def _acted_on(value: str, found: list[Found], argument: Any) -> bool:
+    """Say whether an argument of a call is a value that was said."""
+    if not found:
+        return squeeze(value) in squeeze(str(argument))
+    if isinstance(argument, int | float) and not isinstance(argument, bool):
+        number = Decimal(str(argument))
+        return any(f.kind == "money" and number in (_minor(f), _minor(f) / 100) for f in found)
+    return any(_same(one, other) for one in found for other in scan(str(argument)))
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _scalars(item)
+    else:
+        yield value
+
+
 def _holds(value: Any, fact: Fact) -> bool:
     if isinstance(value, Mapping):
         return any(_holds(item, fact) for item in value.values())
@@ -244,7 +258,3 @@ def _holds(value: Any, fact: Fact) -> bool:
     if isinstance(value, str):
         return isinstance(fact.value, str) and bool(fact.value) and fact.value in value
     return type(value) is type(fact.value) and bool(value == fact.value)
-
-
-def _squeeze(text: str) -> str:
-    return _SPACING.sub("", text.casefold())

@@ -76,7 +76,7 @@ async def judge(
     results.append(_stage("no_false_claim", false_claim))
     reasons += ["false_claim"] if false_claim is not None else []
     if reasons:
-        return _failed(task, trajectory, reasons[0], results)
+        return _failed(task, trajectory, reasons, results)
     open_must = _open_must(task, criteria)
     if open_must is not None:
         return Verdict(
@@ -91,12 +91,24 @@ async def judge(
 
 
 def _failed(
-    task: Task, trajectory: Trajectory, reason: str, results: Sequence[CriterionResult]
+    task: Task,
+    trajectory: Trajectory,
+    reasons: Sequence[str],
+    results: Sequence[CriterionResult],
 ) -> Verdict:
-    wrong = users_fault(task, trajectory)
+    """Return the verdict of a failure: the user's fault where it explains all that is wrong.
+
+    A missing or wrong value explains a wrong state or answer; no word of a user makes an agent
+    break a rule, claim what it did not do, or record what did not happen.
+    """
+    excusable = {"state", "output"} & set(reasons) and not any(
+        reason in ("replay", "false_claim") or reason.startswith("rule:") for reason in reasons
+    )
+    wrong = users_fault(task, trajectory) if excusable else None
     if wrong is None:
-        return _verdict(trajectory, reason, results)
-    return _no_verdict(trajectory, Fault.USER, f"{reason}, but the user {wrong}")
+        return _verdict(trajectory, reasons[0], results)
+    said = f"{reasons[0]}, but the user {wrong}"
+    return _no_verdict(trajectory, Fault.USER, said, results)
 
 
 def _stage(name: str, problem: str | None) -> CriterionResult:
@@ -107,13 +119,18 @@ def _verdict(trajectory: Trajectory, reason: str, results: Sequence[CriterionRes
     return Verdict(episode=trajectory.episode, passed=False, reason=reason, results=tuple(results))
 
 
-def _no_verdict(trajectory: Trajectory, fault: Fault, error: str | None = None) -> Verdict:
+def _no_verdict(
+    trajectory: Trajectory,
+    fault: Fault,
+    error: str | None = None,
+    results: Sequence[CriterionResult] = (),
+) -> Verdict:
     said = error or trajectory.error or str(trajectory.stop)
     return Verdict(
         episode=trajectory.episode,
         passed=None,
         reason=f"fault:{fault}",
-        results=(CriterionResult(id="fault", passed=None, evidence=quote(said)),),
+        results=(CriterionResult(id="fault", passed=None, evidence=quote(said)), *results),
         fault=fault,
     )
 

@@ -124,7 +124,7 @@ def test_a_goodbye_is_told_from_thanks_that_go_on(text, leaves):
 def test_a_language_nobody_understands_is_named():
     with pytest.raises(UnknownName, match="language"):
         hearing("xx")
-    with pytest.raises(BadInput, match=r"kinds of sentence are missing: .*farewell"):
+    with pytest.raises(BadInput, match=r"kinds of sentence or word are missing: .*farewell"):
         Hearing("xx", {"consent": ["x"]})
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.core.invented import Known
+from synth.core.hearing import hearing
+from synth.core.invented import Known, amounts
 
 pytestmark = pytest.mark.claim("d08")
 
@@ -50,7 +51,7 @@ def test_what_was_told_may_be_said_in_any_form(text):
         ("On June 28th.", "June 28th"),
         ("On 2026-05-29.", "2026-05-29"),
         ("Am 29.5.2026", "29.5.2026"),
-        ("DE11 3704 0044 0532 0130 00", "DE11"),
+        ("DE11 3704 0044 0532 0130 00", "DE11 3704 0044 0532 0130 00"),
     ],
 )
 def test_what_nobody_told_is_found(text, found):
@@ -60,3 +61,86 @@ def test_what_nobody_told_is_found(text, found):
 @given(st.text(alphabet="0123456789.,-/' €AbMay@+", max_size=60))
 def test_whoever_only_repeats_invents_nothing(text):
     assert list(Known([text]).invented(text)) == []
+
+
+ORDINARY = """
+I bought an MP3 player, a PS5 and a USB3 cable for my B2B shop.
+We flew 1st class on a B52 themed tour in the 1990s and the mid-2020s.
+I have been your customer since 2019, well before COVID-19.
+My invoice is for the academic year 2025/2026 or 2025-26.
+Print it on A4, 100-page booklets, 300dpi, 1920x1080px.
+The 10-day trip, the 3-bedroom flat on the 2nd floor, a 4x4, and H2O.
+It uses 6500W, or 10000 watts, at 230V and 50Hz; 2500 songs fit on 128GB.
+You may 5 times a day, and she may 2 times.
+I moved here a year ago 3 people helped me.
+I will march 20 kilometres; set 5 alarms.
+I am here from 9.30-11.00 or 09:00-10:30, 24/7.
+It was rated 4.5. Version 3.5. I liked it.
+It took 1h30 or 1h30m. I ran 42.195km in 3h.
+More than 1 000 000 people and 15 000 cars.
+Vitamin B12, the E10 fuel, and Windows11.
+Ich warte seit 2021, um 9 Uhr, 10-jährige Tochter, 3. Stock, 100er Karton.
+Das kostet nichts, Punkt 4.5. Danke.
+La talla 38, desde 2018, 24 horas, el 2º piso, 5ª planta.
+Llevo 10 años y 1500 seguidores.
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("sentence", ORDINARY)
+def test_ordinary_sentences_hold_nothing_invented(sentence):
+    assert list(Known(["Ann Lee"]).invented(sentence)) == []
+
+
+IDENTIFIERS = """
+K-4711
+k-4711
+BK-20931
+E0030
+LZ-23359
+HELM-117
+AB123
+X7Q9Z
+INV-2026-0042
+ord_99182
+7f3a9c1e
+4711AB
+a.lee+shop@mail.example
+DE89 3704 0044 0532 0130 00
+DE89370400440532013000
+GB29 NWBK 6016 1331 9268 19
+0157 7474574
++1 (555) 010-9999
+20394
+48213377
+12/05/2026
+6 July
+July 6th
+59.90 EUR
+$20
+12,50 €
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("value", IDENTIFIERS)
+@pytest.mark.parametrize("sentence", ["It is {}.", "Please use {} for this, thanks", "{}"])
+def test_identifiers_from_nowhere_are_found(value, sentence):
+    assert list(Known(["Ann Lee", "28 May 2026"]).invented(sentence.format(value)))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "units"),
+    [
+        ("en", "on 1 October 2026 at 15:45 for 90 minutes", {"minute": ["90"]}),
+        (
+            "en",
+            "card 4711 with 5 days and 10 days, 2.50 EUR",
+            {"day": ["5", "10"], "eur": ["2.50"]},
+        ),
+        ("en", "from 2026 on, order 4711 is late", {}),
+        ("de", "am 3. Mai 2026 um 10:30 Uhr für 2 Personen", {"personen": ["2"]}),
+        ("de", "vom Konto 4711 auf 50 EUR", {"eur": ["50"]}),
+        ("es", "el 3 de mayo de 2026 a las 10:30 para 2 personas", {"persona": ["2"]}),
+    ],
+)
+def test_only_what_is_counted_is_a_unit(language, text, units):
+    assert amounts(text, hearing(language)) == units

@@ -109,14 +109,34 @@ def test_a_wish_whose_values_were_never_said_is_the_users_fault():
     ("said", "wrong"),
     [
         ("I am ann@ex.org. Send 120 EUR to Samuel Okafor on 28 May for 5 days.", "'120 EUR'"),
-        (f"{ALL} My order is K-4711.", "'K-4711'"),
-        (f"{ALL} Or call +49 30 765 43 21.", "'.49 30 765 43 21'"),
         (ALL.replace("28 May", "29 May"), "'29 May'"),
         (ALL.replace("5 days", "7 days"), "said 7 day"),
     ],
 )
 def test_another_value_than_its_own_is_the_users_fault(said, wrong):
-    assert blamed(said, "Done.", "Bye.").replace("+", ".").find(wrong) >= 0
+    assert wrong in blamed(said, "Done.", "Bye.")
+
+
+@pytest.mark.parametrize(
+    ("beside", "value", "argument"),
+    [
+        ("My order is K-4711.", "K-4711", '{"order": "k4711"}'),
+        ("Or call +49 30 765 43 21.", "+49 30 765 43 21", '{"to": {"phone": "+49307654321"}}'),
+        ("Or bob@ex.org.", "bob@ex.org", '{"emails": ["bob@ex.org"]}'),
+    ],
+)
+def test_a_made_up_identifier_misleads_only_an_agent_that_calls_with_it(beside, value, argument):
+    said = f"{ALL} {beside}"
+    assert blamed(said, "Done.", "Bye.") is None
+    assert blamed(said, "Done.", "Bye.", calls=('{"order": "K-47"}', '{"order": 3}')) is None
+    assert blamed(said, "Done.", "Bye.", calls=(argument,)) == (
+        f"said {value!r}, which it has from nowhere"
+    )
+
+
+def test_a_word_that_looks_like_a_code_is_no_invention():
+    said = f"{ALL} It is for my MP3 player, since 2019, COVID-19 and all that."
+    assert blamed(said, "Done.", "Bye.", calls=('{"note": "MP3 player"}',)) is None
 
 
 def test_the_last_word_counts():
@@ -133,6 +153,7 @@ def test_a_sum_beside_the_matter_misleads_only_an_agent_that_acts_on_it():
     said = "I am ann@ex.org, block my card. I lost 30 EUR."
     assert blamed(said, "No.", "Bye.", **given) is None
     assert "'30 EUR'" in blamed(said, "No.", "Bye.", calls=('{"amount": 3000}',), **given)
+    assert blamed(said, "No.", "Bye.", calls=('{"amount": 13001, "x": true}',), **given) is None
 
 
 def test_what_the_agent_said_first_is_no_invention():

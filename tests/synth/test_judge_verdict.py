@@ -494,6 +494,48 @@ def test_an_agent_that_never_learns_who_it_talks_to_has_not_failed(world, librar
     verdict = world.judge(trajectory)
     assert (verdict.passed, verdict.fault, verdict.reason) == (None, Fault.USER, "fault:user")
     assert "the user never told the" in verdict.results[0].evidence
+    assert verdict.results[1].id == "format"  # what was found of each criterion is kept
+    assert {"state": False} == {r.id: r.passed for r in verdict.results if r.id == "state"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ((("renew_book", {}), "It failed."), "rule:unknown_tool"),
+        (("I have lent it to you.",), "state"),
+    ],
+)
+def test_a_user_who_says_nothing_excuses_no_rule_broken_and_no_deed_invented(
+    world, library, lines, reason
+):
+    trajectory = world.play(
+        agent_player=library.Says(
+            "assistant", *([x] if isinstance(x, tuple) else x for x in lines)
+        ),
+        user_player=library.Says("user", "Hello, this is about a book.", "Never mind, bye."),
+    )
+    verdict = world.judge(trajectory)
+    assert (verdict.passed, verdict.fault, verdict.reason) == (False, None, reason)
+
+
+def test_a_user_who_says_nothing_excuses_no_forged_result(world, library):
+    trajectory = world.play(
+        agent_player=library.Says("assistant", [BOOKS], "I am listening."),
+        user_player=library.Says("user", "Hello, this is about Dune.", "Never mind, bye."),
+    )
+    assert world.judge(trajectory).fault is Fault.USER
+    step = trajectory.steps[0]
+    content = step.result.content.replace("Dune", "Dubliners")
+    forged = changed(trajectory, 3, content=content).model_copy(
+        update={
+            "steps": (
+                step.model_copy(
+                    update={"result": step.result.model_copy(update={"content": content})}
+                ),
+            )
+        }
+    )
+    assert world.judge(forged).reason == "replay"
 
 
 def test_an_agent_that_was_told_everything_fails_on_its_own(world, library):
