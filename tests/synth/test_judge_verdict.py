@@ -495,7 +495,7 @@ def test_an_agent_that_never_learns_who_it_talks_to_has_not_failed(world, librar
     assert (verdict.passed, verdict.fault, verdict.reason) == (None, Fault.USER, "fault:user")
     assert "the user never told the" in verdict.results[0].evidence
     assert verdict.results[1].id == "format"  # what was found of each criterion is kept
-    assert {"state": False} == {r.id: r.passed for r in verdict.results if r.id == "state"}
+    assert {r.id: r.passed for r in verdict.results if r.id == "state"} == {"state": False}
 
 
 @pytest.mark.parametrize(
