@@ -7,20 +7,24 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
-from simulators.served.stdio import Lines
+from simulators.served.episode import offer
+from simulators.served.stdio import Lines, serve_stdio
 from simulators.sql.engine import Engine
 from simulators.sql.load import load_application
+from simulators.sql.world import SqlWorld
 from synth.core.store import Workspace
 from tool_registry import browse
 from tool_registry.crawl import crawl
 
 DATA = Path(__file__).parent / "data"
 LIBRARY = DATA / "library.yaml"
+WORLD = SqlWorld(Engine(load_application(LIBRARY)))
 LEND = ("lend_book", {"book_id": "B1", "member_id": "M001"})
 COMMAND = [sys.executable, "-m", "synth", "serve", str(LIBRARY), "--seed", "7"]
 HELLO = json.loads((DATA / "initialize.json").read_bytes())
@@ -91,35 +95,68 @@ def test_a_message_without_end_ends_the_session_and_says_so():
     assert len(endless.stderr.strip().splitlines()) == 1
 
 
-def test_standard_output_holds_the_protocol_alone_whatever_comes_in():
-    lines = [
-        b"", b"noise", b"[" * 100_000, b"\xff\xfe", b"{}", b'{"jsonrpc":"2.0","id":"\\ud800"}',
-        json.dumps(HELLO).encode(),
-        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
-        b"more noise",
-        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"find_member",'
-        b'"arguments":{"email":"\\u202e\\u0000\\n"}}}',
-        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":5}}',
-        b'{"jsonrpc":"2.0","id":4,"method":"no/such"}',
-        b'{"jsonrpc":"2.0","id":5,"method":"ping"}',
-    ]  # fmt: skip
-    process = subprocess.Popen(
+def test_standard_output_holds_the_protocol_alone_and_whatever_comes_in_is_answered():
+    """What is no message is answered by its kind of wrong, with its id where it has one."""
+    call = b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"find_member",'
+    lines = {
+        b"noise": (None, -32700),
+        b"[" * 100_000: (None, -32700),
+        b"\xff\xfe": (None, -32700),
+        b'{"jsonrpc":"2.0","id":"half","method":"ping"': (None, -32700),
+        b'{"jsonrpc":"2.0","id":11,"method":"ping","params":{"a":"\\ud800"}}': (11, -32700),
+        b"{}": (None, -32600),
+        b'[{"jsonrpc":"2.0","id":12,"method":"ping"}]': (None, -32600),
+        b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}': (None, -32600),
+        b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}': (None, -32600),
+        b'{"jsonrpc":"1.0","id":13,"method":"ping"}': (13, -32600),
+        b'{"jsonrpc":"2.0","id":"n\\n","method":5}': ("n\n", -32600),
+        b'{"jsonrpc":"2.0","id":14,"method":"ping","params":[]}': (14, -32602),
+        b'{"jsonrpc":"2.0","id":15,"error":{"code":1,"message":"to no request"}}': None,
+        b'{"jsonrpc":"2.0","id":16,"result":5}': None,
+        b"": None,
+        json.dumps(HELLO).encode(): (1, None),
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}': None,
+        call + b'"arguments":{"email":"\\u202e\\u0000\\n"}}}': (2, None),
+        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":5}}': (3, -32602),
+        b'{"jsonrpc":"2.0","id":4,"method":"no/such"}': (4, -32601),
+        b'{"jsonrpc":"2.0","id":5,"method":"ping"}': (5, None),
+    }
+    done = subprocess.run(
         [*COMMAND[:3], "--json", *COMMAND[3:]],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        input=b"\n".join([*lines, b""]), capture_output=True, timeout=60, check=False,
     )  # fmt: skip
-    process.stdin.write(b"\n".join([*lines, b""]))
-    process.stdin.flush()
-    answers = {}
-    while 5 not in answers:
-        message = json.loads(process.stdout.readline())
-        assert message["jsonrpc"] == "2.0"
-        answers[message.get("id")] = message
-    rest, _ = process.communicate(timeout=30)
-    assert (process.returncode, rest) == (0, b"")
-    assert answers[1]["result"]["serverInfo"]["name"] == "toolloom-library"
-    assert answers[2]["result"]["isError"] is True
-    assert answers[3]["error"]["code"] == -32602
-    assert answers[4]["error"]["code"] == -32601
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    said = [(a["id"], a["error"]["code"] if "error" in a else None) for a in answers]
+    assert (done.returncode, {a["jsonrpc"] for a in answers}) == (0, {"2.0"})
+    assert sorted(map(str, said)) == sorted(str(one) for one in lines.values() if one)
+    results = {a["id"]: a["result"] for a in answers if "result" in a}
+    assert results[1]["serverInfo"]["name"] == "toolloom-library"
+    assert results[2]["isError"] is True
+
+
+def test_who_asks_all_and_closes_gets_every_answer_but_those_that_it_cancelled(capfd):
+    class Slow(type(WORLD.environment())):
+        async def call(self, name, arguments):
+            await asyncio.sleep(0.05 if arguments["book_id"] != "never" else 600)
+            return await super().call(name, arguments)
+
+    def calling(number, book):
+        arguments = {"book_id": book, "member_id": "M001"}
+        params = {"name": "lend_book", "arguments": arguments}
+        return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+    asked = [HELLO, *(calling(n, f"B{n}") for n in range(2, 8)), calling(9, "never")]
+    asked += [{**cancelled, "params": {"requestId": 9}}, cancelled]
+    reading, writing = os.pipe()
+    os.write(writing, b"".join(json.dumps(message).encode() + b"\n" for message in asked))
+    os.close(writing)
+    served = replace(offer(WORLD, seed=7), make=lambda: Slow(WORLD.engine))
+    asyncio.run(asyncio.wait_for(serve_stdio(served, descriptor=reading), 30))
+    os.close(reading)
+    answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert sorted(answer["id"] for answer in answers) == list(range(1, 8))
+    assert all("result" in answer for answer in answers)
 
 
 _CLIENT = """
