@@ -17,7 +17,7 @@ STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum
 $(STAMP):
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[train,view,crawl,ray,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[train,view,crawl,ray,gym,dev]'
 	@rm -f $(VENV)/.installed-*; touch $@
 
 demo: $(STAMP)  ## From real tools to a trained model, in minutes (DEMO_FLAGS=--offline never tries the network)

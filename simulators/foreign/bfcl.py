@@ -8,7 +8,6 @@ its dependencies (`pip install --no-deps bfcl-eval`), which none of these classe
 from __future__ import annotations
 
 import copy
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -17,6 +16,7 @@ from typing import Any
 from simulators.foreign.environment import ForeignEnvironment, Kind
 from simulators.foreign.signature import specs_of
 from synth.core.errors import BadInput, UnknownName
+from synth.core.optional import package
 
 CLASSES: Mapping[str, str] = {
     "GorillaFileSystem": "gorilla_file_system",
@@ -30,6 +30,7 @@ CLASSES: Mapping[str, str] = {
 """Those with a state -> their modules."""
 _LEFT_OUT: Mapping[str, tuple[str, ...]] = {"TravelAPI": ("verify_traveler_information",)}
 """Methods that look at the clock of the machine: their answers do not repeat."""
+_INSTALL = "--no-deps bfcl-eval"
 _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _TASKS = "data/BFCL_v4_multi_turn_base.json"
 
@@ -49,12 +50,7 @@ def bfcl_kind(name: str, scenarios: Sequence[Mapping[str, Any]] = ()) -> Kind:
     """
     if name not in CLASSES:
         raise UnknownName("class", name, CLASSES)
-    try:
-        kind = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[name]}"), name)
-    except ImportError as error:
-        raise BadInput(
-            f"BFCL's {name} does not load: {error}", remedy="pip install --no-deps bfcl-eval"
-        ) from error
+    kind = getattr(package(f"{_MODULES}.{CLASSES[name]}", _INSTALL), name)
 
     def make(seed: int) -> Any:
         scenario = dict(scenarios[seed % len(scenarios)]) if scenarios else {}
@@ -77,11 +73,12 @@ def bfcl_scenarios(name: str) -> list[dict[str, Any]]:
     Raises:
         BadInput: the package is not installed.
     """
+    data = resources.files(package("bfcl_eval", _INSTALL)).joinpath(_TASKS)
     try:
-        text = resources.files("bfcl_eval").joinpath(_TASKS).read_text(encoding="utf-8")
-    except (ModuleNotFoundError, FileNotFoundError) as error:
+        text = data.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
         raise BadInput(
-            f"BFCL's tasks are not here: {error}", remedy="pip install --no-deps bfcl-eval"
+            f"BFCL's tasks are not here: {error}", remedy=f"pip install {_INSTALL}"
         ) from error
     tasks = [json.loads(line) for line in text.splitlines() if line.strip()]
     return [task["initial_config"][name] for task in tasks if name in task["initial_config"]]

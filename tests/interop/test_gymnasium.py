@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import pickle
 
 import pytest
 
@@ -175,3 +176,28 @@ def test_through_gymnasiums_wrappers_the_reward_is_our_verdict(registered, cases
         steps, observation = play(registered, reference, seed)
         assert steps[-1][:3] == (1.0, True, False)
         assert observation in registered.observation_space
+
+
+def test_spaces_of_all_environments_are_equal_and_can_be_sent_to_other_processes(gym, cases):
+    one, two = gymnasium_env(cases), gymnasium_env(lambda: cases[:1])
+    for name in ("action_space", "observation_space"):
+        mine, theirs = getattr(one, name), getattr(two, name)
+        assert mine == theirs
+        assert hash(mine) == hash(theirs)
+        again = pickle.loads(pickle.dumps(mine))
+        assert again == mine
+        mine.seed(3)
+        again.seed(3)
+        assert again.sample() == mine.sample()
+        assert mine.sample() in again
+    assert one.action_space != one.observation_space
+    assert one.action_space != gym.spaces.Discrete(2)
+
+
+def test_gymnasiums_vectors_hold_several_tasks_at_once(gym, cases):
+    several = gym.vector.SyncVectorEnv(
+        [lambda number=number: gymnasium_env(cases[number:]) for number in range(2)]
+    )
+    observations, _ = several.reset(seed=[0, 0])
+    assert len(observations) == 2
+    several.close()

@@ -4,17 +4,25 @@ import asyncio
 import dataclasses
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from synth.core import seeds
-from synth.core.errors import ServerFailed, ToolloomError
+from synth.core.config import load_config
+from synth.core.errors import BudgetSpent, ServerFailed, ToolloomError, UnknownName
 from synth.core.protocols import Turn
 from synth.core.types import Message, StopReason, ToolCall
 from synth.episode import play_and_judge
+from synth.pipeline.generate import Goal
+from synth.pipeline.job import generate
+from synth.pipeline.worlds import open_applications
 from synth.play import Limits
 from synth.reference import ReferenceAgent
-from train.cases import scripted_user
+from synth.run import read_episodes, read_plan
+from train.cases import planned_cases, scripted_user
+from train.gym import stepped
 from train.gym.stepped import Stepped, blocking, turn_of
 
 
@@ -235,9 +243,58 @@ def test_steps_out_of_place_are_told(cases):
         finally:
             await episode.close()
 
-    for wrong, told in ((early, "not begun"), (late, "is over"), (twice, "began before")):
+    async def closed():
+        episode = Stepped(cases[0])
+        await episode.begin()
+        await episode.close()
+        await episode.step(say("Hello?"))
+
+    async def at_once():
+        episode = Stepped(cases[0])
+        await episode.begin()
+        try:
+            await asyncio.gather(*(episode.step(say("What is your name?")) for _ in range(2)))
+        finally:
+            await episode.close()
+
+    for wrong, told in (
+        (early, "not begun"),
+        (late, "is over"),
+        (twice, "began before"),
+        (closed, "was closed"),
+        (at_once, "busy"),
+    ):
         with pytest.raises(ToolloomError, match=told):
             asyncio.run(wrong())
+
+
+def test_an_episode_broken_off_by_a_budget_says_so_and_takes_nothing_more(cases):
+    def costly(case, seed):
+        class Costly:
+            who = "costly"
+
+            async def turn(self, view):
+                if view.messages:
+                    raise BudgetSpent("5 of 5 requests are made")
+                return Turn(Message(role="user", content=case.task.request))
+
+        return Costly()
+
+    world = Watched(cases[0].world)
+
+    async def go():
+        episode = Stepped(dataclasses.replace(cases[0], world=world), user=costly)
+        await episode.begin()
+        with pytest.raises(BudgetSpent, match="5 of 5"):
+            await episode.step(say("What is your name?"))
+        for _ in range(2):
+            with pytest.raises(ToolloomError, match="broken off: 5 of 5"):
+                await asyncio.wait_for(episode.step(say("Hello?")), 5)
+        await episode.close()
+        return episode
+
+    assert asyncio.run(go()).outcome is None
+    assert world.open == 0
 
 
 def test_a_broken_user_is_nobodys_reward(cases):
@@ -270,8 +327,50 @@ def test_waiting_callers_may_have_a_loop_of_their_own(cases):
     assert asyncio.run(inside_a_loop()) == 0.0
 
 
+def test_threads_that_begin_at_once_meet_in_one_loop(monkeypatch):
+    together = threading.Barrier(8)
+
+    async def where():
+        return asyncio.get_running_loop()
+
+    def first(_):
+        together.wait()
+        return blocking(where())
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(20):
+                made = {}
+                monkeypatch.setattr(stepped, "_loops", made)
+                assert len(set(pool.map(first, range(8)))) == 1
+                (loop,) = made.values()
+                loop.call_soon_threadsafe(loop.stop)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_the_cases_of_a_run_are_its_plan_and_play_as_they_were_played(tmp_path, reference):
+    config = load_config(None, ["generate.applications=['hotel']", "generate.agents=2"])
+    folder, worlds = tmp_path / "runs" / "r", open_applications(["hotel"])
+    asyncio.run(generate(config, folder, tmp_path, Goal(episodes=3)))
+    planned = list(read_plan(folder))
+    found = planned_cases(folder, worlds)
+    assert [case.task for case in found] == [row.task for row in planned]
+    assert [case.agent.key for case in found] == [row.agent for row in planned]
+    assert {id(case.world) for case in found} == {id(worlds["hotel"])}
+    played = {row.trajectory.task: row.trajectory for row in read_episodes(folder)}
+    for case in found:
+        outcome = asyncio.run(played_outside(case, 0, reference))
+        assert outcome.reward == 1.0
+        assert outcome.trajectory.messages[0] == played[case.task.key].messages[0]
+    with pytest.raises(UnknownName, match="hotel"):
+        planned_cases(folder, open_applications(["library"]))
+
+
 def test_no_adapter_needs_a_trainer_or_the_package_it_is_for():
-    modules = "stepped", "foreign", "for_gymnasium", "for_trl", "for_verifiers"
+    modules = "stepped", "for_gymnasium", "for_trl", "for_verifiers"
     code = (
         "import sys\n"
         + "".join(f"import train.gym.{name}\n" for name in modules)

@@ -48,7 +48,8 @@ def roll_out(tasks, number, script):
             {"role": "assistant", "content": "", "tool_calls": [{"type": "function"}]}
         )
         for name, arguments in said:
-            result = getattr(environment, name)(**arguments)
+            tool = getattr(environment, name, None)
+            result = tool(**arguments) if tool else json.dumps({"error": f"Tool {name} not found."})
             completion.append({"role": "tool", "name": name, "content": result})
     (reward,) = tasks.reward(prompts=[], completions=[completion], environments=[environment])
     return reward, completion
@@ -61,12 +62,22 @@ def test_the_reference_agent_earns_its_reward_by_tools_alone(cases, reference):
         assert roll_out(tasks, number, script)[0] == 1.0
 
 
-@pytest.mark.parametrize("script", [["Goodbye."], [], [""], [[("no_such_tool_at_all", {})]]])
+@pytest.mark.parametrize(
+    "script",
+    [
+        ["Goodbye."],
+        [],
+        [""],
+        [[("no_such_tool", {})]],
+        [[("no_such_tool", {})], "It is done."],
+        [[(TALK, {"message": "What is your name?"})]],  # and not a word more
+    ],
+)
 def test_who_does_nothing_gets_nothing(cases, script):
-    tasks = TrlTasks(cases)
-    if script and isinstance(script[0], list):
-        script = [[(TALK, {"message": "What is your name?"})]]  # and not a word more
-    assert roll_out(tasks, 0, script)[0] == 0.0
+    reward, completion = roll_out(TrlTasks(cases), 0, script)
+    assert reward == 0.0
+    if script and script[0] == [("no_such_tool", {})]:
+        assert "not found" in completion[1]["content"]
 
 
 def test_the_tools_of_an_environment_are_those_of_its_agent_and_one_to_talk(cases):

@@ -14,10 +14,9 @@ import orjson
 
 from synth.core import seeds
 from synth.core.errors import BadInput, ToolloomError
+from synth.core.optional import package
 from synth.play import Limits
 from train.cases import Case, scripted_user
-from train.gym.foreign import package
-from train.gym.spaces import actions, observations
 from train.gym.stepped import Stepped, UserOf, blocking, turn_of
 
 Observation = dict[str, Any]
@@ -160,6 +159,7 @@ def gymnasium_env(
         BadInput: gymnasium is not installed.
     """
     gym = package("gymnasium")
+    from train.gym.spaces import Actions, Observations
 
     class Form(ResetStep):
         def reset(
@@ -168,5 +168,5 @@ def gymnasium_env(
             gym.Env.reset(self, seed=seed)
             return super().reset(seed=seed, options=options)
 
-    members = {"action_space": actions(gym), "observation_space": observations(gym)}
+    members = {"action_space": Actions(), "observation_space": Observations()}
     return type("ToolloomEnv", (Form, gym.Env), members)(cases, limits=limits, user=user)

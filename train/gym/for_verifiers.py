@@ -18,10 +18,10 @@ from typing import Any
 
 import orjson
 
+from synth.core.optional import package
 from synth.core.types import Message
 from synth.play import Limits
 from train.cases import Case, scripted_user
-from train.gym.foreign import package
 from train.gym.stepped import Stepped, UserOf, turn_of
 
 EPISODE = "toolloom_episode"

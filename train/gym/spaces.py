@@ -1,64 +1,63 @@
-"""Spaces of messages for Gymnasium, with neither shape nor bounds: its checker allows that."""
+"""Spaces of messages for Gymnasium, with neither shape nor bounds: its checker allows that.
+
+This module needs the package. All spaces of a kind are equal, in every environment and process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import gymnasium
 
 from synth.core.seeds import rng
 
 
-def actions(gym: Any) -> Any:
-    """Return the space of assistant messages; a sample is a question, which ends no episode.
+class _Messages(gymnasium.Space[Any]):
+    @property
+    def is_np_flattenable(self) -> bool:
+        """No: there are no numbers in it."""
+        return False
 
-    Args:
-        gym: the package.
-    """
-    return _space(gym, _is_action, _any_action)
+    def _number(self) -> int:
+        return int(self.np_random.integers(2**31))
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
 
-def observations(gym: Any) -> Any:
-    """Return the space of observations.
-
-    Args:
-        gym: the package.
-    """
-    return _space(gym, _is_observation, _any_observation)
+    def __hash__(self) -> int:
+        return hash(type(self))
 
 
-def _is_action(value: Any) -> bool:
-    return isinstance(value, (str, Mapping))
+class Actions(_Messages):
+    """Assistant messages; a sample is a question, which ends no episode."""
+
+    def contains(self, x: Any) -> bool:
+        """Say whether `x` has the form of a message."""
+        return isinstance(x, (str, Mapping))
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Return a question; nothing can be masked."""
+        return _question(self._number())
 
 
-def _is_observation(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"messages", "tools"}
-        and all(isinstance(one, dict) for one in (*value["messages"], *value["tools"]))
-    )
+class Observations(_Messages):
+    """What an agent may see: `messages` and `tools`."""
+
+    def contains(self, x: Any) -> bool:
+        """Say whether `x` has the form of an observation."""
+        return (
+            isinstance(x, dict)
+            and x.keys() == {"messages", "tools"}
+            and all(isinstance(one, dict) for one in (*x["messages"], *x["tools"]))
+        )
+
+    def sample(self, mask: Any = None, probability: Any = None) -> dict[str, Any]:
+        """Return a conversation of one question; nothing can be masked."""
+        question = {"role": "user", "content": _question(self._number())}
+        return {"messages": [question], "tools": []}
 
 
-def _any_action(number: int) -> str:
-    """Return a question: it never ends an episode."""
+def _question(number: int) -> str:
     words = ["name", "date", "time", "place", "number", "reason"]
     return f"What is the {rng('action', number).choice(words)}?"
-
-
-def _any_observation(number: int) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": _any_action(number)}], "tools": []}
-
-
-def _space(gym: Any, contains: Callable[[Any], bool], sample: Callable[[int], Any]) -> Any:
-    """Return a space that contains what `contains` says, and draws by a number."""
-
-    def drawn(self: Any, mask: Any = None, probability: Any = None) -> Any:
-        return sample(int(self.np_random.integers(2**31)))
-
-    members = {
-        "contains": lambda self, x: contains(x),
-        "sample": drawn,
-        "is_np_flattenable": property(lambda self: False),
-        "__eq__": lambda self, other: type(self) is type(other),
-        "__hash__": lambda self: hash(type(self)),
-    }
-    return type("Messages", (gym.Space,), members)()

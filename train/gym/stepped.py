@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from synth.core.errors import ModelFailed, ToolloomError
@@ -108,14 +107,13 @@ class Stepped:
         """Take the agent's next message; return when the next one is wanted or all is over.
 
         Raises:
-            ToolloomError: nobody waits for a message: it has not begun, or is over.
+            ToolloomError: nobody waits for a message; says why.
             BudgetSpent: a model that plays the user may not be asked any more.
         """
-        if self._given is None or self.outcome is not None:
-            what = "is over" if self.outcome is not None else "has not begun"
-            raise ToolloomError(f"the episode {what}", remedy="begin a new one")
-        self._asked.clear()
         given, self._given = self._given, None
+        if given is None or given.done():
+            raise ToolloomError(f"the episode {self._state()}", remedy="begin a new one")
+        self._asked.clear()
         given.set_result(said)
         await self._until_asked()
 
@@ -133,6 +131,17 @@ class Stepped:
         turn = await self._given
         message = unique_ids(turn.message, view.messages)
         return Turn(message, False, turn.usage, turn.cut_off, turn.invalid, turn.repairs)
+
+    def _state(self) -> str:
+        """Return why nobody waits for a message."""
+        if self._playing is None:
+            return "has not begun"
+        if not self._playing.done():
+            return "is busy with the message before"
+        if self._playing.cancelled():
+            return "was closed"
+        broken = self._playing.exception()
+        return f"was broken off: {broken}" if broken is not None else "is over"
 
     async def _until_asked(self) -> None:
         await self._asked.wait()
@@ -185,9 +194,18 @@ def blocking(work: Coroutine[Any, Any, _T]) -> _T:
     return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).result()
 
 
-@cache
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+_making: dict[int, threading.Lock] = {}
+
+
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the loop of this process: a forked one has none of its parent's threads."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name=f"episodes-{process}", daemon=True).start()
-    return loop
+    """Return the loop of this process: a forked one has none of its parent's threads.
+
+    Nor does it have whoever held its parent's lock: each process has its own.
+    """
+    with _making.setdefault(process, threading.Lock()):
+        if process not in _loops:
+            loop = _loops[process] = asyncio.new_event_loop()
+            name = f"episodes-{process}"
+            threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
+        return _loops[process]
