@@ -1,43 +1,11 @@
 """What the desk of a university does to courses, seats, exams and fees."""
 
-import json
-
 import pytest
 
-from simulators.sql.engine import Engine
-from simulators.sql.load import load_application
 
-
-@pytest.fixture(scope="module")
-def engine():
-    return Engine(load_application("campus"))
-
-
-@pytest.fixture
-def campus(engine):
-    environment = engine.environment()
-    environment.reset_now(0)
-    return environment
-
-
-def one(environment, sql, **values):
-    return environment.query(f"{sql} LIMIT 1", values)[0]
-
-
-def done(environment, tool, **arguments):
-    result = environment.call_now(tool, arguments)
-    assert result.ok, result.content
-    return json.loads(result.content)
-
-
-def refused(environment, tool, **arguments):
-    result = environment.call_now(tool, arguments)
-    assert not result.ok
-    return result.error.code
-
-
-def kept(environment, engine):
-    return [what for what, sql in engine.application.never.items() if environment.query(sql, {})]
+@pytest.fixture(name="campus")
+def _campus(desk_of):
+    return desk_of("campus")
 
 
 FREE = (
@@ -50,25 +18,24 @@ FREE = (
 )
 
 
-def test_the_last_seat_of_a_stream_is_charged_and_then_the_stream_is_full(campus, engine):
-    free = one(campus, FREE)
-    made = done(campus, "enrol_in_stream", student_id=free["student"], stream_id=free["stream"])
+def test_the_last_seat_of_a_stream_is_charged_and_then_the_stream_is_full(campus):
+    free = campus.one(FREE)
+    made = campus.done("enrol_in_stream", student_id=free["student"], stream_id=free["stream"])
     assert (made["tuition"], made["due"]) == (free["tuition"], "2026-08-19")
-    balance = one(campus, "SELECT balance FROM students WHERE id = :id", id=free["student"])
+    balance = campus.one("SELECT balance FROM students WHERE id = :id", id=free["student"])
     assert balance == {"balance": free["balance"] + free["tuition"]}
-    assert done(campus, "get_stream", stream_id=free["stream"])["free_seats"] == 0
-    other = one(
-        campus,
+    assert campus.done("get_stream", stream_id=free["stream"])["free_seats"] == 0
+    other = campus.one(
         "SELECT id FROM students WHERE id NOT IN (SELECT student_id FROM enrolments e "
         "JOIN streams t ON t.id = e.stream_id WHERE t.course_id = :course)",
         course=free["course"],
     )
-    code = refused(campus, "enrol_in_stream", student_id=other["id"], stream_id=free["stream"])
+    code = campus.refused("enrol_in_stream", student_id=other["id"], stream_id=free["stream"])
     assert code == "stream_full"
-    assert kept(campus, engine) == []
+    assert campus.broken() == []
 
 
-def test_who_drops_courses_owes_nothing_for_them_and_sits_none_of_their_exams(campus, engine):
+def test_who_drops_courses_owes_nothing_for_them_and_sits_none_of_their_exams(campus):
     both = campus.query(
         "SELECT e.id, e.student_id FROM enrolments e WHERE e.status = 'enrolled' "
         "AND e.enrolled_on < today() AND e.student_id = (SELECT n.student_id FROM exam_entries n "
@@ -78,24 +45,22 @@ def test_who_drops_courses_owes_nothing_for_them_and_sits_none_of_their_exams(ca
         {},
     )
     student, ids = both[0]["student_id"], [row["id"] for row in both][:3]
-    done(campus, "drop_courses", student_id=student, enrolment_ids=ids)
+    campus.done("drop_courses", student_id=student, enrolment_ids=ids)
     fees = campus.query("SELECT status FROM fees WHERE enrolment_id = :id", {"id": ids[0]})
     assert {row["status"] for row in fees} <= {"cancelled", "refunded"}
-    assert kept(campus, engine) == []
-    assert refused(campus, "drop_courses", student_id=student, enrolment_ids=ids) == "not_enrolled"
+    assert campus.broken() == []
+    assert campus.refused("drop_courses", student_id=student, enrolment_ids=ids) == "not_enrolled"
 
 
 def test_a_due_date_is_put_off_once(campus):
-    fee = one(
-        campus, "SELECT id FROM fees WHERE status = 'open' AND NOT extended AND due > today()"
-    )
-    moved = done(campus, "extend_due_date", fee_id=fee["id"], new_due="2026-10-01")
+    fee = campus.one("SELECT id FROM fees WHERE status = 'open' AND NOT extended AND due > today()")
+    moved = campus.done("extend_due_date", fee_id=fee["id"], new_due="2026-10-01")
     assert moved["due"] == "2026-10-01"
-    again = refused(campus, "extend_due_date", fee_id=fee["id"], new_due="2026-10-02")
+    again = campus.refused("extend_due_date", fee_id=fee["id"], new_due="2026-10-02")
     assert again == "already_extended"
 
 
-def test_fees_that_are_paid_leave_the_balance(campus, engine):
+def test_fees_that_are_paid_leave_the_balance(campus):
     open_fees = campus.query(
         "SELECT id, student_id, amount FROM fees WHERE status = 'open' AND student_id = "
         "(SELECT student_id FROM fees WHERE status = 'open' GROUP BY student_id "
@@ -103,21 +68,19 @@ def test_fees_that_are_paid_leave_the_balance(campus, engine):
         {},
     )[:2]
     student = open_fees[0]["student_id"]
-    before = one(campus, "SELECT balance FROM students WHERE id = :id", id=student)["balance"]
+    before = campus.one("SELECT balance FROM students WHERE id = :id", id=student)["balance"]
     ids = [fee["id"] for fee in open_fees]
-    done(campus, "pay_fees", student_id=student, fee_ids=ids, method="card")
-    after = one(campus, "SELECT balance FROM students WHERE id = :id", id=student)["balance"]
+    campus.done("pay_fees", student_id=student, fee_ids=ids, method="card")
+    after = campus.one("SELECT balance FROM students WHERE id = :id", id=student)["balance"]
     assert before - after == sum(fee["amount"] for fee in open_fees)
-    assert kept(campus, engine) == []
-    assert refused(campus, "pay_fees", student_id=student, fee_ids=ids, method="card") == "not_open"
+    assert campus.broken() == []
+    assert campus.refused("pay_fees", student_id=student, fee_ids=ids, method="card") == "not_open"
 
 
 def test_nobody_waits_for_a_stream_with_free_seats_or_leaves_a_list_twice(campus):
-    free = one(campus, FREE)
-    code = refused(
-        campus, "join_waiting_list", student_id=free["student"], stream_id=free["stream"]
-    )
+    free = campus.one(FREE)
+    code = campus.refused("join_waiting_list", student_id=free["student"], stream_id=free["stream"])
     assert code == "seats_left"
-    entry = one(campus, "SELECT id FROM waitlist_entries WHERE status = 'waiting'")["id"]
-    assert done(campus, "leave_waiting_list", waitlist_entry_id=entry)["status"] == "left"
-    assert refused(campus, "leave_waiting_list", waitlist_entry_id=entry) == "not_waiting"
+    entry = campus.one("SELECT id FROM waitlist_entries WHERE status = 'waiting'")["id"]
+    assert campus.done("leave_waiting_list", waitlist_entry_id=entry)["status"] == "left"
+    assert campus.refused("leave_waiting_list", waitlist_entry_id=entry) == "not_waiting"

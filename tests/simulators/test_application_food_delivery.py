@@ -1,44 +1,11 @@
 """What the writes of the food delivery application do, read back through its own tools."""
 
-import json
-
 import pytest
 
-from simulators.sql.engine import Engine
-from simulators.sql.load import load_application
 
-
-@pytest.fixture(scope="module")
-def engine():
-    return Engine(load_application("food_delivery"))
-
-
-@pytest.fixture
-def desk(engine):
-    environment = engine.environment()
-    environment.reset_now(0)
-    return environment
-
-
-def one(desk, sql, **values):
-    return desk.query(f"{sql} LIMIT 1", values)[0]
-
-
-def done(desk, tool, **arguments):
-    result = desk.call_now(tool, arguments)
-    assert result.ok, result.content
-    return json.loads(result.content)
-
-
-def refused(desk, tool, **arguments):
-    result = desk.call_now(tool, arguments)
-    assert not result.ok
-    return result.error.code
-
-
-def promises(desk):
-    never = desk.engine.application.never
-    return [what for what, sql in never.items() if desk.query(sql, {})]
+@pytest.fixture(name="desk")
+def _desk(desk_of):
+    return desk_of("food_delivery")
 
 
 def credit(desk, order):
@@ -47,8 +14,7 @@ def credit(desk, order):
 
 
 def test_an_order_costs_its_dishes_and_delivery_less_the_voucher_which_is_then_used(desk):
-    buyer = one(
-        desk,
+    buyer = desk.one(
         "SELECT c.id, a.id AS address, v.id AS voucher, v.amount FROM customers c "
         "JOIN addresses a ON a.customer_id = c.id JOIN vouchers v ON v.customer_id = c.id "
         "WHERE c.plan = 'basic' AND v.status = 'active' AND v.minimum_order <= 8400",
@@ -60,88 +26,83 @@ def test_an_order_costs_its_dishes_and_delivery_less_the_voucher_which_is_then_u
         "address_id": buyer["address"],
         "payment": "card",
     }
-    dish = one(desk, "SELECT price, restaurant_id FROM dishes WHERE id = 'M018'")
+    dish = desk.one("SELECT price, restaurant_id FROM dishes WHERE id = 'M018'")
     assert dish == {"price": 4200, "restaurant_id": "R04"}
-    placed = done(desk, "place_order", **order, tip=500, voucher_id=buyer["voucher"])
+    placed = desk.done("place_order", **order, tip=500, voucher_id=buyer["voucher"])
     assert (placed["subtotal"], placed["delivery_fee"], placed["tip"]) == (8400, 899, 500)
     assert placed["total"] == 8400 + 899 + 500 - buyer["amount"]
-    assert done(desk, "get_order", order_id=placed["id"])["total"] == placed["total"]
-    again = refused(desk, "place_order", **order, voucher_id=buyer["voucher"])
-    assert (again, promises(desk)) == ("voucher_not_applicable", [])
+    assert desk.done("get_order", order_id=placed["id"])["total"] == placed["total"]
+    again = desk.refused("place_order", **order, voucher_id=buyer["voucher"])
+    assert (again, desk.broken()) == ("voucher_not_applicable", [])
 
 
 def test_an_order_below_the_minimum_or_with_a_dish_of_another_restaurant_is_not_placed(desk):
-    buyer = one(desk, "SELECT customer_id AS id, id AS address FROM addresses")
+    buyer = desk.one("SELECT customer_id AS id, id AS address FROM addresses")
     order = {"customer_id": buyer["id"], "address_id": buyer["address"], "payment": "card"}
     little = {"restaurant_id": "R04", "items": [{"dish_id": "M018", "quantity": 1}]}
     mixed = {"restaurant_id": "R01", "items": [{"dish_id": "M018", "quantity": 1}]}
-    assert refused(desk, "place_order", **order, **little) == "below_minimum"
-    assert refused(desk, "place_order", **order, **mixed) == "bad_items"
+    assert desk.refused("place_order", **order, **little) == "below_minimum"
+    assert desk.refused("place_order", **order, **mixed) == "bad_items"
 
 
 def test_a_cancelled_order_gives_the_credit_and_the_voucher_back(desk):
-    order = one(
-        desk,
+    order = desk.one(
         "SELECT o.id, o.customer_id, v.id AS voucher FROM orders o JOIN vouchers v "
         "ON v.customer_id = o.customer_id WHERE o.status NOT IN ('delivered', 'cancelled') "
         "AND o.voucher_id IS NULL AND v.status = 'active' AND v.minimum_order <= o.subtotal "
         "ORDER BY o.payment DESC",
     )
-    done(desk, "apply_voucher", order_id=order["id"], voucher_id=order["voucher"])
+    desk.done("apply_voucher", order_id=order["id"], voucher_id=order["voucher"])
     before = credit(desk, order["id"])
-    cancelled = done(desk, "cancel_order", order_id=order["id"])
+    cancelled = desk.done("cancel_order", order_id=order["id"])
     returned = cancelled["total"] if cancelled["payment"] == "credit" else 0
     assert credit(desk, order["id"]) == before + returned
-    vouchers = done(desk, "list_vouchers", customer_id=order["customer_id"])["result"]
+    vouchers = desk.done("list_vouchers", customer_id=order["customer_id"])["result"]
     assert {row["id"]: row["status"] for row in vouchers}[order["voucher"]] == "active"
-    assert refused(desk, "cancel_order", order_id=order["id"]) == "order_closed"
-    assert promises(desk) == []
+    assert desk.refused("cancel_order", order_id=order["id"]) == "order_closed"
+    assert desk.broken() == []
 
 
 def test_refunded_dishes_become_credit_once(desk):
-    item = one(
-        desk,
+    item = desk.one(
         "SELECT i.id, i.order_id, i.quantity * i.unit_price AS price FROM order_items i "
         "JOIN orders o ON o.id = i.order_id WHERE o.status = 'delivered' AND NOT EXISTS "
         "(SELECT 1 FROM refunds b WHERE b.order_id = o.id) AND o.discount = 0",
     )
     before = credit(desk, item["order_id"])
     refund = {"order_id": item["order_id"], "order_item_ids": [item["id"]], "method": "credit"}
-    assert done(desk, "refund_items", **refund, reason="cold")["amount"] == item["price"]
+    assert desk.done("refund_items", **refund, reason="cold")["amount"] == item["price"]
     assert credit(desk, item["order_id"]) == before + item["price"]
-    listed = done(desk, "list_order_items", order_id=item["order_id"])["result"]
+    listed = desk.done("list_order_items", order_id=item["order_id"])["result"]
     assert {row["id"]: row["refunded"] for row in listed}[item["id"]] is True
-    assert refused(desk, "refund_items", **refund, reason="cold") == "already_refunded"
-    assert promises(desk) == []
+    assert desk.refused("refund_items", **refund, reason="cold") == "already_refunded"
+    assert desk.broken() == []
 
 
 def test_a_higher_tip_is_taken_from_the_credit_an_order_was_paid_with(desk):
-    order = one(
-        desk,
+    order = desk.one(
         "SELECT o.id, o.tip, o.total FROM orders o JOIN customers c ON c.id = o.customer_id "
         "WHERE o.status NOT IN ('delivered', 'cancelled') AND o.payment = 'credit' "
         "AND c.credit BETWEEN 100 AND 99999",
     )
     before = credit(desk, order["id"])
-    raised = done(desk, "set_tip", order_id=order["id"], tip=order["tip"] + 100)
+    raised = desk.done("set_tip", order_id=order["id"], tip=order["tip"] + 100)
     assert raised["total"] == order["total"] + 100
     assert credit(desk, order["id"]) == before - 100
-    assert refused(desk, "set_tip", order_id=order["id"], tip=order["tip"] + 100) == "same_tip"
-    assert promises(desk) == []
+    assert desk.refused("set_tip", order_id=order["id"], tip=order["tip"] + 100) == "same_tip"
+    assert desk.broken() == []
 
 
 def test_an_address_is_deleted_only_when_nothing_is_on_its_way_there(desk):
-    busy = one(
-        desk,
+    busy = desk.one(
         "SELECT address_id AS id FROM orders WHERE status NOT IN ('delivered', 'cancelled')",
     )
-    assert refused(desk, "remove_address", address_id=busy["id"]) == "order_under_way"
-    idle = one(
-        desk,
+    assert desk.refused("remove_address", address_id=busy["id"]) == "order_under_way"
+    idle = desk.one(
         "SELECT id, customer_id FROM addresses WHERE id NOT IN (SELECT address_id FROM orders "
         "WHERE status NOT IN ('delivered', 'cancelled'))",
     )
-    done(desk, "remove_address", address_id=idle["id"])
-    left = done(desk, "list_addresses", customer_id=idle["customer_id"])["result"]
+    desk.done("remove_address", address_id=idle["id"])
+    left = desk.done("list_addresses", customer_id=idle["customer_id"])["result"]
     assert idle["id"] not in [row["id"] for row in left]
-    assert refused(desk, "remove_address", address_id=idle["id"]) == "already_removed"
+    assert desk.refused("remove_address", address_id=idle["id"]) == "already_removed"
