@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadInput
-from synth.core.outcomes import Outcomes
+from synth.core.outcomes import Outcomes, Regime
 from synth.core.protocols import Environment
 from synth.core.seeds import rng
 from synth.core.types import CallError, Diff, Effect, ToolResult, ToolSpec
@@ -50,6 +50,7 @@ class Faulty:
         outcomes: how often what happens.
         seed: of the episode: decides what goes wrong.
         needed: tools that never are out of order: those of the reference solution, the hand-off.
+        before: what decides over the first calls, if anything else does. The counters go on.
     """
 
     def __init__(
@@ -59,12 +60,17 @@ class Faulty:
         *,
         seed: int,
         needed: Collection[str] = (),
+        before: Sequence[Regime] = (),
     ) -> None:
         self.real = environment.real
-        self._environment, self._outcomes, self._seed = environment, outcomes, seed
+        self._environment = environment
         self._needed = frozenset(needed)
+        self._regimes = [(r.until, (r.outcomes, r.seed)) for r in before]
+        self._last = (outcomes, seed)
+        self._outcomes, self._seed = self._ruling(0)
         self._broken: frozenset[str] = frozenset()
         self._calls = 0
+        """Calls that did not fail of themselves: chance is drawn anew for each."""
         self._failures: Counter[str] = Counter()
         """Key of a call -> how often it failed for a moment since it last worked."""
         self._cut: set[str] = set()
@@ -76,6 +82,15 @@ class Faulty:
         self._calls = 0
         self._failures.clear()
         self._cut = set()
+        self._rule(*self._ruling(0))
+
+    def _ruling(self, calls: int) -> tuple[Outcomes, int]:
+        """Return what decides over the call after so many."""
+        return next((rule for until, rule in self._regimes if calls < until), self._last)
+
+    def _rule(self, outcomes: Outcomes, seed: int) -> None:
+        """Let something else decide from now on."""
+        self._outcomes, self._seed = outcomes, seed
         self._broken = frozenset(
             tool.name
             for tool in self._environment.tools()
@@ -92,6 +107,8 @@ class Faulty:
 
         A call that is to fail is made and taken back: whether it would succeed is known only then.
         """
+        if self._regimes and (rule := self._ruling(self._calls)) != (self._outcomes, self._seed):
+            self._rule(*rule)
         chance = rng(self._seed, "call", self._calls)
         key = _key(name, arguments)
         drawn = self._draw(chance, key)
@@ -144,7 +161,7 @@ class Faulty:
 
     async def snapshot(self) -> bytes:
         """Return the whole state, and how far the faults have come."""
-        told = [self._calls, self._failures, sorted(self._cut), sorted(self._broken)]
+        told = [self._calls, self._failures, sorted(self._cut)]
         head = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
         return head + b"\n" + await self._environment.snapshot()
 
@@ -156,20 +173,22 @@ class Faulty:
         """
         head, _, inner = state.partition(b"\n")
         try:
-            calls, failed, cut, broken = orjson.loads(head)
+            calls, failed, cut = orjson.loads(head)
         except ValueError as error:
             what = "not a snapshot of an environment with faults"
             raise BadInput(what, where="restore", remedy="give one that it made") from error
         await self._environment.restore(inner)
-        self._calls, self._failures = calls, Counter(failed)
-        self._cut, self._broken = set(cut), frozenset(broken)
+        self._calls, self._failures, self._cut = calls, Counter(failed), set(cut)
+        self._rule(*self._ruling(calls))
 
     async def fork(self) -> Faulty:
         """Return an independent copy, which meets the same faults."""
         inner = await self._environment.fork()
-        twin = Faulty(inner, self._outcomes, seed=self._seed, needed=self._needed)
+        twin = Faulty(inner, self._last[0], seed=self._last[1], needed=self._needed)
+        twin._regimes = self._regimes
         twin._calls, twin._failures = self._calls, Counter(self._failures)
-        twin._cut, twin._broken = set(self._cut), self._broken
+        twin._cut = set(self._cut)
+        twin._outcomes, twin._seed, twin._broken = self._outcomes, self._seed, self._broken
         return twin
 
     async def close(self) -> None:

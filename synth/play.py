@@ -8,7 +8,7 @@ user) ends the episode with a fault and never becomes a verdict.
 from __future__ import annotations
 
 import asyncio
-from typing import TypedDict, Unpack
+from typing import NotRequired, TypedDict, Unpack
 
 import orjson
 
@@ -16,7 +16,16 @@ from synth.core.canonical import content_key
 from synth.core.config import Limits
 from synth.core.errors import BudgetSpent, DiskFull, ModelFailed, ToolloomError
 from synth.core.hearing import hearing
-from synth.core.protocols import AgentPlayer, AgentView, Environment, Turn, UserPlayer, UserView
+from synth.core.protocols import (
+    AgentPlayer,
+    AgentView,
+    Environment,
+    Recalling,
+    Turn,
+    UserPlayer,
+    UserView,
+    run_call,
+)
 from synth.core.types import (
     Agent,
     CallError,
@@ -32,6 +41,7 @@ from synth.core.types import (
     Trajectory,
     Usage,
 )
+from synth.fork import Prefix, reached
 
 __all__ = ["Limits", "Stage", "play"]
 
@@ -52,6 +62,8 @@ class Stage(TypedDict):
     """Identity of the episode."""
     seed: int
     """Recorded; the state comes from `task.blueprint.state_seed`."""
+    prefix: NotRequired[Prefix | None]
+    """What is kept of another episode: this one goes on from there."""
 
 
 async def play(**stage: Unpack[Stage]) -> Trajectory:
@@ -101,6 +113,8 @@ class _Run:
         """Who is to blame if something is raised now."""
         self._diff: Diff | None = ()
         """The current net change, where it is known: none before the first call."""
+        self._last_act = False
+        """The user has said goodbye; the agent has one more message."""
 
     async def converse(self) -> StopReason:
         """Reset the environment, then alternate until somebody ends it."""
@@ -111,29 +125,98 @@ class _Run:
         tools = [specs[name] for name in self.agent.tools if name in specs]
         self.effects = {spec.name: spec.effect for spec in tools}
         view = AgentView(self.messages, tools)
-        last_act = await self._user()
-        if last_act:
-            return StopReason.USER_DONE
-        for _ in range(limits.turns):
-            message, stop = await self._agent(view)
+        prefix = self.stage.get("prefix")
+        if prefix is not None:
+            stop = await self._go_on(prefix, view)
+        else:
+            stop = StopReason.USER_DONE if await self._user() else None
+        spoken = sum(message.role == "assistant" for message in self.messages)
+        for _ in range(limits.turns - spoken):
             if stop is not None:
                 return stop
-            if message.tool_calls:
-                if len(self.steps) + len(message.tool_calls) > limits.calls:
-                    return StopReason.MAX_CALLS
-                await self._execute(message.tool_calls)
-            elif not (message.content or "").strip():
-                return StopReason.AGENT_INVALID
-            elif last_act:
-                return StopReason.USER_DONE
-            elif await self._user():
-                # A goodbye that also answers a question ("yes, go on, bye") is not yet the end:
-                # the agent would never act on it (tau2-bench #297).
-                hears = hearing(self.task.persona.language)
-                last_act = bool(hears.questions(message.content or ""))
-                if not last_act:
-                    return StopReason.USER_DONE
-        return StopReason.MAX_TURNS
+            message, stop = await self._agent(view)
+            if stop is None:
+                stop = await self._follow(message)
+        return stop or StopReason.MAX_TURNS
+
+    async def _follow(self, message: Message) -> StopReason | None:
+        """Do what follows from a message of the agent; return why it was the last one, if so."""
+        if message.tool_calls:
+            if len(self.steps) + len(message.tool_calls) > self.stage["limits"].calls:
+                return StopReason.MAX_CALLS
+            await self._execute(message.tool_calls)
+            return None
+        if not (message.content or "").strip():
+            return StopReason.AGENT_INVALID
+        if self._last_act:
+            return StopReason.USER_DONE
+        if not await self._user():
+            return None
+        # A goodbye that also answers a question ("yes, go on, bye") is not yet the end:
+        # the agent would never act on it (tau2-bench #297).
+        hears = hearing(self.task.persona.language)
+        self._last_act = bool(hears.questions(message.content or ""))
+        return None if self._last_act else StopReason.USER_DONE
+
+    # --- a beginning that another episode had ------------------------------------------------
+
+    async def _go_on(self, prefix: Prefix, view: AgentView) -> StopReason | None:
+        """Come to where another episode was; return why nothing follows from that, if so.
+
+        Players that remember more than what they are shown recall it. Nobody is asked for what was
+        said before.
+
+        Raises:
+            ToolloomError: the agent has another system prompt, or a call gives something else now.
+        """
+        if prefix.messages[0] != self.messages[0]:
+            raise ToolloomError("the agent that goes on has another system prompt")
+        for message in prefix.messages[1:]:
+            self._recall(message, view)
+            self.messages.append(message)
+            if message.role != "tool":
+                self._hear(message)
+        for step in prefix.steps:
+            await self._repeat(step)
+        self._last_act = prefix.farewell
+        asked = max((i for i, m in enumerate(self.messages) if m.role == "assistant"), default=0)
+        after = self.messages[asked + 1 :]
+        if any(message.role == "user" for message in after) or not asked:
+            return None
+        message = self.messages[asked]
+        pending = message.tool_calls[len(after) :]
+        if message.tool_calls and not pending:
+            return None
+        if not pending:
+            return await self._follow(message)
+        if len(self.steps) + len(pending) > self.stage["limits"].calls:
+            return StopReason.MAX_CALLS
+        await self._execute(pending, asked)
+        return None
+
+    def _recall(self, message: Message, view: AgentView) -> None:
+        agent, user = self.stage["agent_player"], self.stage["user_player"]
+        if message.role == "assistant" and isinstance(agent, Recalling):
+            self.acting = Fault.AGENT
+            agent.recall(view, message)
+        elif message.role == "user" and isinstance(user, Recalling):
+            self.acting = Fault.USER
+            user.recall(self._users_view(), message)
+
+    async def _repeat(self, step: Step) -> None:
+        """Make a call again that was made before."""
+        self.acting = Fault.ENVIRONMENT
+        self.steps.append(step)
+        if not reached(step):
+            return
+        self._diff = None
+        user, arguments = self.task.blueprint.user, step.call.value or {}
+        result = await run_call(self.environment, step.by, user, step.call.name, arguments)
+        if result != step.result:
+            what = f"{step.call.name} does not give again what it gave before the fork"
+            raise ToolloomError(what, where=f"call {len(self.steps)}")
+
+    # --- turns -------------------------------------------------------------------------------
 
     async def _agent(self, view: AgentView) -> tuple[Message, StopReason | None]:
         """Take the agent's turn; return the message, and why nothing follows from it, if so."""
@@ -142,32 +225,40 @@ class _Run:
         message = turn.message
         self._account("agent", turn)
         self.messages.append(message)
-        if message.content:
-            plain = not (message.tool_calls or message.reasoning)
-            heard = message if plain else Message(role="assistant", content=message.content)
-            self.said.append(heard)
+        self._hear(message)
         if turn.cut_off:
             return message, StopReason.CUT_OFF
         return message, StopReason.AGENT_INVALID if turn.invalid else None
 
-    async def _user(self) -> bool:
-        """Take the user's turn; return whether they want to end."""
-        self.acting = Fault.USER
+    def _hear(self, message: Message) -> None:
+        """Note what is said aloud of a message."""
+        if message.content:
+            plain = not (message.tool_calls or message.reasoning)
+            self.said.append(
+                message if plain else Message(role=message.role, content=message.content)
+            )
+
+    def _users_view(self) -> UserView:
         blueprint = self.task.blueprint
         facts = blueprint.opening + blueprint.withheld + blueprint.background
         opening = blueprint.opening
-        view = UserView(self.task.persona, blueprint.clauses, facts, self.said, opening)
-        turn = await self.stage["user_player"].turn(view)
+        return UserView(self.task.persona, blueprint.clauses, facts, self.said, opening)
+
+    async def _user(self) -> bool:
+        """Take the user's turn; return whether they want to end."""
+        self.acting = Fault.USER
+        turn = await self.stage["user_player"].turn(self._users_view())
         content = turn.message.content
         if turn.message.role != "user" or not content or turn.message.tool_calls:
             raise ToolloomError("the user's message is not plain text of the user's role")
         self._account("user", turn)
         self.messages.append(turn.message)
-        self.said.append(turn.message)
+        self._hear(turn.message)
         return turn.done
 
-    async def _execute(self, calls: tuple[ToolCall, ...]) -> None:
-        asked = len(self.messages) - 1
+    async def _execute(self, calls: tuple[ToolCall, ...], asked: int = -1) -> None:
+        """Make calls that the message at the place `asked` wants; by default, the last one."""
+        asked = asked if asked >= 0 else len(self.messages) - 1
         for call in calls:
             result = _refusal(call, self.effects)
             effect = self.effects.get(call.name, Effect.UNKNOWN)
@@ -213,6 +304,7 @@ class _Run:
     ) -> Trajectory:
         """Put the record together; its parts are shared, not copied."""
         stage, blueprint = self.stage, self.task.blueprint
+        prefix = stage.get("prefix")
         return Trajectory(
             episode=stage["episode"],
             task=self.task.key,
@@ -229,6 +321,7 @@ class _Run:
             fault=fault,
             error=error,
             usage=self.usage,
+            fork=None if prefix is None else prefix.fork,
         )
 
 

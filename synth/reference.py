@@ -17,7 +17,6 @@ import orjson
 
 from synth.core import voices
 from synth.core.hearing import hearing
-from synth.core.messages import TRANSIENT_ERRORS
 from synth.core.protocols import AgentView, Turn
 from synth.core.speech import EXPONENT, speech
 from synth.core.types import (
@@ -32,6 +31,7 @@ from synth.core.types import (
     ToolCall,
 )
 from synth.mistakes import ErrorRates, draw_mistake, right_plan, spoil
+from synth.past import Made, Past, is_for_now, read_error
 from synth.rubrics import REFUSALS
 
 __all__ = ["ErrorRates", "ReferenceAgent"]
@@ -70,36 +70,83 @@ class ReferenceAgent:
         self._iso_dates = rng.random() < 0.3
         self._calls = 0
         self._script: _Script | None = None
+        self._apart = False
+        """Something else was said in its part than it would have said."""
 
     async def turn(self, view: AgentView) -> Turn:
         """Return the next assistant message."""
+        if self._apart:
+            self._apart, self._calls = False, 0
+            self._script = self._play(view.messages)
+            return Turn(next(self._script))
+        return Turn(self._next(view))
+
+    def recall(self, view: AgentView, said: Message) -> None:
+        """Remember what was said in its part before.
+
+        As long as that is what it would have said itself, it goes on as if it had; otherwise it
+        takes the episode over, and does what is left of its plan.
+        """
+        self._apart = self._apart or self._next(view) != said
+
+    def _next(self, view: AgentView) -> Message:
         if self._script is None:
             self._script = self._play()
-            return Turn(next(self._script))
-        return Turn(self._script.send(view.messages))
+            return next(self._script)
+        return self._script.send(view.messages)
 
     # --- the course of an episode ------------------------------------------------------------
 
-    def _play(self) -> _Script:
-        missing = list(self._task.blueprint.withheld)
+    def _play(self, before: Sequence[Message] = ()) -> _Script:
+        past = Past(before, self._hears)
+        self._taken, agreed = past.ids, past.agreed
+        missing = past.untold(self._task.blueprint.withheld)
         written = 0
         reason: str | None = None
         groups = [list(g) for _, g in groupby(self._plan.calls, key=lambda call: call.group)]
         for number, group in enumerate(groups):
+            made = [past.take(call) for call in group]
+            done = list(compress(group, made))
+            group = [call for call, was in zip(group, made, strict=True) if was is None]
+            written += sum(call.effect is not Effect.READ for call in done)
+            if not group:
+                over, reason, agreed = self._had(done, made, agreed)
+                if over:
+                    break
+                continue
             needed = [f for f in missing if number == len(groups) - 1 or _needs(group, f)]
             if needed:
                 missing = [fact for fact in missing if fact not in needed]
                 yield from self._ask(needed)
             writes = [call for call in group if call.effect is not Effect.READ]
-            if self._confirms and writes and self._plan.claims:
+            if self._confirms and writes and self._plan.claims and agreed < 0:
                 messages = yield self._text(self._consent(writes, written))
                 if self._hears.has("declines", messages[-1].content or ""):
                     yield from self._end(self._stopped(written))
+            agreed = -1 if writes else agreed
             written += len(writes)
             reason, over = yield from self._call(group)
             if over:
                 break
         yield from self._end(self._report(reason))
+
+    def _had(
+        self, done: Sequence[PlannedCall], made: Sequence[Made | None], agreed: int
+    ) -> tuple[bool, str | None, int]:
+        """Go past a group of calls that was made before.
+
+        Returns:
+            Whether that is the end, the message of an error that stayed, and the user's yes, if it
+            was not to these calls.
+        """
+        problem = next((was.problem for was in made if was and was.problem), None)
+        wrote = [
+            was.place
+            for was, call in zip(made, done, strict=True)
+            if was and call.effect is not Effect.READ
+        ]
+        over = problem is not None and not self._plan.persists
+        return over, problem, -1 if max(wrote, default=-1) > agreed else agreed
 
     def _ask(self, facts: list[Fact]) -> _Script:
         """Ask until the user has said every fact, all at once the first time."""
@@ -125,14 +172,10 @@ class ReferenceAgent:
         problem: str | None = None
         for _ in range(TRIES):
             messages = yield self._calls_message(group)
-            results = messages[len(messages) - len(group) :]
-            errors = [_error(result.content or "") for result in results]
+            results = [m.content or "" for m in messages[len(messages) - len(group) :]]
+            errors = map(read_error, results)
             problem = next((error["message"] for error in errors if error), None)
-            again = [
-                error["code"] in TRANSIENT_ERRORS if error else _is_partial(result)
-                for error, result in zip(errors, results, strict=True)
-            ]
-            group = list(compress(group, again))
+            group = list(compress(group, map(is_for_now, results)))
             if not (group and self._plan.persists):
                 break
         return problem, problem is not None and (bool(group) or not self._plan.persists)
@@ -155,6 +198,8 @@ class ReferenceAgent:
         calls = []
         for call in group:
             self._calls += 1
+            while f"call_{self._calls}" in self._taken:
+                self._calls += 1
             text = orjson.dumps(call.arguments).decode()
             calls.append(ToolCall(id=f"call_{self._calls}", name=call.tool, arguments=text))
         return Message(role="assistant", content=None, tool_calls=tuple(calls))
@@ -322,31 +367,3 @@ def _holds(value: Any, fact: Fact) -> bool:
     if isinstance(value, str) and isinstance(fact.value, str):
         return len(fact.value) > 0 and fact.value in value
     return type(value) is type(fact.value) and bool(value == fact.value)
-
-
-def _is_partial(result: Message) -> bool:
-    """Say whether a result tells that it is only a part of what there is."""
-    value = _object(result.content or "", '"partial":true')
-    return value is not None and value.get("partial") is True and "notice" in value
-
-
-def _object(content: str, mark: str) -> dict[str, Any] | None:
-    """Return the object that a result is; None where it is none, or lacks a mark."""
-    if mark not in content:
-        return None
-    try:
-        value = orjson.loads(content)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _error(content: str) -> dict[str, str] | None:
-    """Return code and message of a failed call as an agent can read them, or None."""
-    value = _object(content, '"error"')
-    if value is None:
-        return None
-    error = value.get("error")
-    if isinstance(error, dict):
-        return {k: str(error.get(k) or error) for k in ("code", "message")}
-    return {"code": error, "message": str(value.get("message") or error)} if error else None

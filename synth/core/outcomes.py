@@ -33,3 +33,13 @@ class Outcomes(Frozen):
     def __bool__(self) -> bool:
         """Say whether anything can go wrong."""
         return bool(self.transient or self.partial or self.edge or self.permanent)
+
+
+class Regime(Frozen):
+    """What decided over the calls of an episode until another one was forked from it."""
+
+    outcomes: Outcomes
+    seed: int
+    """Of the episode whose chance it was."""
+    until: int
+    """Calls that did not fail of themselves before it ended, counted from the very first one."""

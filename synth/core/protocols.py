@@ -242,8 +242,8 @@ class UserPlayer(Protocol):
 class Recalling(Protocol):
     """A player that remembers more than what it is shown, and can come to where another was."""
 
-    def recall(self, view: AgentView | UserView, said: Message) -> None:
-        """Remember what it has said already, seeing what it saw; it is not to be said again."""
+    def recall(self, view: Any, said: Message) -> None:
+        """Remember what was said in its part before, seeing what `turn` would have been shown."""
 
 
 # --- models ----------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ class LocalEngine:
                 limits=self._limits,
                 episode=planned.episode,
                 seed=planned.seed,
+                prefix=planned.prefix,
             )
         finally:
             self._idle[planned.world].append(environment)
@@ -148,9 +149,13 @@ class LocalEngine:
 def staged(
     environment: Environment, world: World, planned: Planned, outcomes: Outcomes
 ) -> Environment:
-    """Return an environment as an episode meets it: with faults, if any are configured."""
-    if not outcomes:
+    """Return an environment as an episode meets it: with faults, if any are configured.
+
+    A fork meets those of its origin in the calls that it keeps.
+    """
+    before = planned.prefix.regimes if planned.prefix else ()
+    if not outcomes and not before:
         return environment
     needed = {call.tool for call in planned.task.blueprint.solution}
     needed |= set() if world.handoff is None else {world.handoff}
-    return Faulty(environment, outcomes, seed=planned.seed, needed=needed)
+    return Faulty(environment, outcomes, seed=planned.seed, needed=needed, before=before)

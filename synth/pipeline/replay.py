@@ -19,6 +19,7 @@ from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow
 from synth.core.protocols import Environment, World
 from synth.core.types import Trajectory
+from synth.fork import reached
 from synth.judge.form import record_problem
 from synth.judge.replay import replay_problem
 from synth.pipeline.compose import made_of
@@ -141,10 +142,4 @@ def _planned(plan: Mapping[str, Planned], name: str, folder: Path) -> Planned:
 
 def _executed(trajectory: Trajectory) -> Trajectory:
     """Leave out the calls that were refused before they reached the environment."""
-    steps = [
-        step
-        for step in trajectory.steps
-        if step.call.value is not None
-        and (step.result.error is None or step.result.error.code != "unknown_tool")
-    ]
-    return trajectory.model_copy(update={"steps": tuple(steps)})
+    return trajectory.model_copy(update={"steps": tuple(filter(reached, trajectory.steps))})
