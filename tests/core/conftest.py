@@ -1,4 +1,4 @@
-"""Plain sockets for the tests of the mock endpoint: what a client really gets, byte by byte."""
+"""Plain sockets for the tests of the mock endpoint, byte by byte; workspaces for the registry."""
 
 import asyncio
 import json
@@ -7,6 +7,8 @@ import time
 
 import orjson
 import pytest
+
+from synth.core.store import Workspace
 
 WEATHER = {
     "type": "object",
@@ -105,3 +107,25 @@ class Wire:
 @pytest.fixture(scope="session")
 def wire():
     return Wire()
+
+
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory):
+    """The bytes of a registry with nothing in it: applying the schema costs 0.1 s each time."""
+    workspace = Workspace(tmp_path_factory.mktemp("empty"))
+    with workspace.write():
+        pass
+    return workspace.database.read_bytes()
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """A workspace that is not there yet."""
+    return Workspace(tmp_path / "ws", wait_s=0.3)
+
+
+@pytest.fixture
+def workspace(fresh, empty):
+    fresh.path.mkdir()
+    fresh.database.write_bytes(empty)
+    return fresh
