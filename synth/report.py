@@ -13,24 +13,27 @@ from typing import Any
 import orjson
 
 from synth.agents import agent_stats
-from synth.core.errors import BadInput, BadRow
+from synth.core.errors import BadRow
 from synth.core.llm.ledger import at_least
 from synth.core.protocols import World
 from synth.core.types import Fault, Trajectory
 from synth.gate import DECOYS
-from synth.run import Episode, Planned, Run
+from synth.run import Episode, Planned, Run, Written
 
+UNFINISHED = "it is going on, or was interrupted; its generate command goes on with it"
+"""What the report of a run says that has not come to its end."""
 MOST_REASONS, MOST_CHARACTERS = 5, 200
 """Of errors of the infrastructure: how many are shown, and how much of each."""
 
 
-def run_report(run: Run, used: int, worlds: Mapping[str, World]) -> dict[str, Any]:
+def run_report(run: Run | Written, used: int, worlds: Mapping[str, World]) -> dict[str, Any]:
     """Return the report of the first `used` places of a run's plan.
 
     Args:
         run: the run.
         used: how many places.
-        worlds: the run's worlds by name; their agents are compared with what they offer.
+        worlds: the run's worlds by name; their agents are compared with what they offer. Agents of
+            others are not described.
 
     Every count is recomputed from the plan and the episodes, so that a resumed run and an
     uninterrupted one report the same.
@@ -163,11 +166,13 @@ def _plain(error: str) -> str:
 
 
 def _variety(
-    run: Run, agents: Mapping[str, Iterable[str]], worlds: Mapping[str, World]
+    run: Run | Written, agents: Mapping[str, Iterable[str]], worlds: Mapping[str, World]
 ) -> dict[str, dict[str, Any]]:
     """Say how various the agents of each world are."""
     out = {}
     for name, keys in sorted(agents.items()):
+        if name not in worlds:
+            continue
         stats = agent_stats([run.agents[key] for key in keys], worlds[name])
         out[name] = {
             "agents": stats.agents,
@@ -189,15 +194,20 @@ _SHOWN = frozenset(
 
 
 def read_report(run: Path) -> dict[str, Any]:
-    """Return `report.json` of a run folder.
+    """Return `report.json` of a run folder, or what came so far of a run that is not finished.
+
+    The latter has neither costs nor a description of the agents, and says in `gave_up` that it is
+    not the end.
 
     Raises:
-        BadInput: the run is not finished.
-        BadRow: the file is damaged.
+        BadInput: it is no run folder.
+        BadRow: a file is damaged.
     """
     file, remedy = run / "report.json", "repeat its generate command"
     if not file.exists():
-        raise BadInput("the run is not finished", where=str(run), remedy=remedy)
+        written = Written(run)
+        report = run_report(written, len(written.plan), {})
+        return report | {"gave_up": UNFINISHED, "remedy": remedy}
     try:
         report = dict(orjson.loads(file.read_bytes()))
     except (ValueError, TypeError) as error:
@@ -229,7 +239,8 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
         f"  {name:<16}{row['tried']:>8}{row['failed']:>10}"
         for name, row in report["decoys"].items()
     ]
-    lines += ["", "agents            distinct  toolsets  near-alike  tools unused"]
+    if report["agents_by_application"]:
+        lines += ["", "agents            distinct  toolsets  near-alike  tools unused"]
     lines += [
         f"  {name:<16}{row['agents']:>8}{row['toolsets']:>10}{row['near_duplicates']:>12}"
         f"{len(row['tools_unused']):>14}"
@@ -241,7 +252,7 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def _share_lines(title: str, shares: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return how episodes fared of each sort; nothing of languages where English alone is spoken."""
+    """Return how episodes of each sort fared; nothing of languages where all are English."""
     if title == "language" and shares.keys() <= {"en"}:
         return []
     return [

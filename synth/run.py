@@ -32,7 +32,6 @@ from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow
 from synth.core.locks import lock_folder
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
-from synth.fork import Prefix
 from synth.rowfile import RowFile, again, read_rows, sealed
 
 
@@ -53,8 +52,6 @@ class Planned(Frozen):
     """Candidates that were given up on the way to this one, by reason."""
     decoys: dict[str, tuple[int, int]] = {}
     """Wrong solution -> how often the gate tried it on these candidates, how often it failed."""
-    prefix: Prefix | None = None
-    """What is kept of the episode that it is a fork of, if it is one."""
 
 
 class Episode(Frozen):
@@ -81,12 +78,13 @@ class Episodes:
 
     Args:
         folder: every `episodes-*.jsonl` is read, the first is written.
+        writable: False for the files of another process.
 
     Raises:
         BadRow: a row is damaged; names file and line.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, writable: bool = True) -> None:
         self._files: list[RowFile[Episode]] = []
         self._places: dict[str, int] = {}
         own = folder / "episodes-0.jsonl"
@@ -96,7 +94,8 @@ class Episodes:
             def note(episode: Episode, place: int, number: int = number) -> None:
                 self._places[episode.trajectory.episode] = place << 16 | number
 
-            self._files.append(RowFile(path, Episode, seen=note, writable=path == own))
+            mine = writable and path == own
+            self._files.append(RowFile(path, Episode, seen=note, writable=mine))
 
     def append(self, episode: Episode) -> None:
         """Append a finished episode."""
@@ -153,10 +152,8 @@ class Run:
             self.plan = RowFile(path / "plan.jsonl", Planned, seen=self._check_place)
             self.agents: dict[str, Agent] = {agent.key: agent for agent in read_agents(path)}
             self.episodes = Episodes(path)
-            self.failures: dict[str, list[str]] = {}
+            self.failures = failures_of(path)
             """Episode -> why the infrastructure broke it, each time."""
-            for failure in read_failures(path):
-                self.failures.setdefault(failure.episode, []).append(failure.error)
             self._agent_file = jsonl.Appender(path / "agents.jsonl")
             self._failure_file = jsonl.Appender(path / "failures-0.jsonl")
         except BaseException:
@@ -176,7 +173,8 @@ class Run:
             "made_of": self.made_of,
             "config": self.config.model_dump(mode="json"),
         }
-        if not file.exists():
+        if is_empty(self.path):  # what never began binds nobody to its settings
+            (self.path / "tools.json").unlink(missing_ok=True)
             jsonl.write_atomic(file, orjson.dumps(new, option=orjson.OPT_INDENT_2))
             return
         old = read_settings(file)
@@ -243,6 +241,40 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
         for name in names
         if before.get(name) != now.get(name)
     ]
+
+
+def is_empty(path: Path) -> bool:
+    """Say whether nothing of a run is in its folder, as when nobody was there to play it."""
+    rows = any(file.stat().st_size for file in path.glob("*.jsonl"))
+    return not rows and not (path / "shards").exists()
+
+
+class Written:
+    """The files of a run folder as they are now, to read only: the run may be going on.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        BadInput: it is no run folder.
+        BadRow: a row is damaged; names file and line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fingerprint = str(read_settings(path / "config.json")["fingerprint"])
+        self.plan = RowFile(path / "plan.jsonl", Planned, writable=False)
+        self.agents = {agent.key: agent for agent in read_agents(path)}
+        self.failures = failures_of(path)
+        self.episodes = Episodes(path, writable=False)
+
+
+def failures_of(path: Path) -> dict[str, list[str]]:
+    """Return episode -> why the infrastructure broke it, each time; raises as `read_plan`."""
+    found: dict[str, list[str]] = {}
+    for failure in read_failures(path):
+        found.setdefault(failure.episode, []).append(failure.error)
+    return found
 
 
 def read_settings(file: Path) -> dict[str, Any]:

@@ -64,12 +64,18 @@ def run_folder(arguments: argparse.Namespace, *, must_exist: bool = True) -> Pat
         BadInput: the name is no folder name, or there is no such run.
     """
     folder: Path = arguments.workspace / "runs" / folder_name(arguments.run)
-    if must_exist and not (folder / "plan.jsonl").exists():
+    if must_exist and not _has_begun(folder):
         runs = arguments.workspace / "runs"
-        found = sorted(p.parent.name for p in runs.glob("*/plan.jsonl")) if runs.is_dir() else []
+        found = sorted(p.name for p in runs.glob("*") if _has_begun(p)) if runs.is_dir() else []
         raise BadInput(
             f"there is no run {arguments.run!r}",
             where=str(arguments.workspace),
             remedy=f"runs here: {', '.join(found)}" if found else "make one: toolloom generate",
         )
     return folder
+
+
+def _has_begun(folder: Path) -> bool:
+    """Say whether a folder is that of a run with at least one episode in its plan."""
+    plan = folder / "plan.jsonl"
+    return plan.is_file() and plan.stat().st_size > 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from synth.app._options import add_run, positive, run_folder
-from synth.app._show import afterwards, show
+from synth.app._show import afterwards, say, show
 from synth.core.store import Workspace
 from synth.dataset import EXPORTERS
 from synth.pipeline.export import IDS, export
@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         limit=arguments.limit,
         ids=arguments.ids,
     )
+    if written["unfinished"]:
+        say(f"the run is not finished: these are the {written['rows']} rows that it has by now")
     with afterwards():
         record_export(Workspace(arguments.workspace), folder, written["files"])
     if not arguments.json:

@@ -13,14 +13,14 @@ from typing import Any
 import orjson
 
 from synth.core.config import Config
-from synth.core.errors import BadRow, DiskFull, storage_error
+from synth.core.errors import BadRow, DiskFull, TargetMissed, storage_error
 from synth.core.formats import in_nine_characters
 from synth.core.jsonl import write_atomic
 from synth.core.llm.local.label import weak_note
 from synth.core.prompts import prompts
 from synth.core.types import ToolSpec
 from synth.dataset import EXPORTERS, Exporter, dataset_rows
-from synth.report import funnel_lines, read_report
+from synth.report import UNFINISHED, funnel_lines, read_report
 
 
 def run_tools(run: Path) -> dict[str, dict[str, ToolSpec]]:
@@ -57,7 +57,7 @@ def export(
     limit: int | None,
     ids: str = "own",
 ) -> dict[str, Any]:
-    """Write the dataset of a finished run.
+    """Write the dataset of a run; of one that is not finished, what is accepted so far.
 
     Args:
         run: the run folder.
@@ -67,11 +67,12 @@ def export(
         ids: style of the identifiers of calls, one of `IDS`.
 
     Returns:
-        `rows`, and `files`: path -> rows.
+        `rows`, `files`: path -> rows, and `unfinished`: whether the run will have more.
 
     Raises:
         UnknownName: no such exporter.
-        BadInput: the run is not finished, or one of its files is damaged.
+        BadInput: one of the run's files is damaged.
+        TargetMissed: it has no accepted episode; nothing is written.
         BadPlace: `folder` cannot be written.
         DiskFull: what was in `folder` is untouched.
     """
@@ -79,6 +80,12 @@ def export(
     report = read_report(run)
     wanted = report["accepted"] if limit is None else min(limit, report["accepted"])
     rows = list(dataset_rows(run, run_tools(run), wanted))
+    if not rows:
+        raise TargetMissed(
+            "no episode of the run is accepted: nothing to write",
+            where=str(run),
+            remedy=f"toolloom report --run {run.name} says what became of them",
+        )
     for row in rows:
         row["messages"] = IDS[ids](row["messages"])
     files = {}
@@ -87,7 +94,12 @@ def export(
             name = f"train{exporter.suffix}"
             files[str(folder / name)] = exporter.write(rows, scratch / name)
         write_atomic(scratch / "README.md", _card(report, rows, run).encode())
-    return {"rows": len(rows), "files": files, "card": str(folder / "README.md")}
+    return {
+        "rows": len(rows),
+        "files": files,
+        "card": str(folder / "README.md"),
+        "unfinished": report.get("gave_up") == UNFINISHED,
+    }
 
 
 @contextmanager
@@ -128,6 +140,7 @@ def _card(report: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> str:
         rows=len(rows),
         real=sum(row["real"] for row in rows),
         tools=len({name for row in rows for name in _tool_names(row)}),
+        languages=[n for n, row in report.get("by_language", {}).items() if row["accepted"]],
         kinds=_count(rows, "kind"),
         applications=_count(rows, "application"),
         seed=config.seed,

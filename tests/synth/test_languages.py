@@ -81,15 +81,13 @@ def test_an_application_without_words_stays_in_english_and_that_is_told(tmp_path
     of = Counter(p.task.persona.language for p in read_plan(folder))
     assert {name: row["episodes"] for name, row in report["by_language"].items()} == of
     lines = [line.split() for line in funnel_lines(report)]
-    assert ["language", "episodes", "accepted"] in lines
-    assert [name for name, *_ in lines[lines.index(["language", "episodes", "accepted"]) + 1 :]][
-        :2
-    ] == ["de", "en"]
+    start = lines.index(["language", "episodes", "accepted"])
+    assert [name for name, *_ in lines[start + 1 :]] == ["de", "en"]
 
 
 def test_a_language_that_no_application_of_a_run_speaks_is_refused(tmp_path):
     config = wanting("de", 0, str(LIBRARY))
-    with pytest.raises(BadConfig, match="no.* words in 'de': library .*add one that has: .*bank"):
+    with pytest.raises(BadConfig, match=r"no.* words in 'de': library .*add one that has: .*bank"):
         open_worlds(config, tmp_path)
 
 

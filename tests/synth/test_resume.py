@@ -17,7 +17,7 @@ from synth.core.store import Workspace
 from synth.pipeline.export import export
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
-from synth.run import Run, read_episodes, read_plan
+from synth.run import Failure, Run, read_episodes, read_plan
 
 SETTINGS = ["generate.applications=['clinic']", "generate.agents=4", "generate.states=3"]
 FILES = ("plan.jsonl", "agents.jsonl", "episodes-0.jsonl", "config.json", "report.json")
@@ -174,7 +174,8 @@ def test_a_changed_application_is_refused_by_name(tmp_path):
 
 def test_another_set_of_applications_or_prompts_is_refused_by_name(tmp_path):
     config = load_config(None, SETTINGS)
-    Run(tmp_path, config, {"world 'a'": "1", "prompt 'p'": "1"}).close()
+    with Run(tmp_path, config, {"world 'a'": "1", "prompt 'p'": "1"}) as run:
+        run.add_failure(Failure(episode="e", error="it has begun"))
     with pytest.raises(BadInput, match="prompt 'p' is gone; world 'a' changed; world 'b' is new"):
         Run(tmp_path, config, {"world 'a'": "2", "world 'b'": "1"})
 
