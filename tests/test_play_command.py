@@ -10,6 +10,10 @@ import time
 
 import pytest
 
+from synth.app.play import MAX_LINE, Piped, in_words
+from synth.core.canonical import canonical
+from synth.judge.evidence import quote
+
 COMMAND = [sys.executable, "-m", "synth", "play", "hotel"]
 
 
@@ -28,15 +32,18 @@ def test_nothing_typed_fails_and_the_reference_solution_passes():
     failed = json.loads(first.stdout)
     assert (first.returncode, failed["passed"], failed["reason"]) == (0, False, "state")
     assert b"failed: state" in first.stderr
+    assert b'(not done: bookings B0036: status from "confirmed" to "cancelled")' in first.stderr
     assert {call["whose"] for call in failed["calls"]} == {"reference"}
     calls = [f"{call['tool']} {json.dumps(call['arguments'])}" for call in failed["calls"]]
-    lines = "\n".join(["find_guest", *calls, "It is done as you wished.", "not heard any more"])
+    lines = "\n".join(["find_guest", *calls, "It is done as you wished."])
+    lines += "\ntyped too late\n\nand so was this"
     second = played(lines, "--kind", "single_write")
     said = second.stdout.decode()
     assert (second.returncode, second.stderr) == (0, b"")
     assert "find_guest needs email (find_guest email=text)" in said
     assert "passed: accepted (the conversation ended: user_done)" in said
-    assert "not heard any more" not in said
+    assert "typed too late" not in said
+    assert "\n2 lines were not heard: the conversation had ended\n" in said
     assert all(f"=     {call.split()[0]} " in said for call in calls)
 
 
@@ -46,6 +53,47 @@ def test_bytes_that_are_no_text_and_escapes_do_no_harm():
     assert b"\x1b" not in done.stdout
     assert b"Hotel Aurelia" in done.stdout
     assert b"failed: " in done.stdout
+
+
+def test_a_line_that_is_too_long_is_told_and_the_next_one_is_heard():
+    long = "x" * (MAX_LINE + 1) + "\n" + "ü" * MAX_LINE + "\n" + "y" * 5_000_000
+    done = played(f"{long}\n/done\n{long}", "--kind", "lookup")
+    assert done.returncode == 0
+    assert done.stdout.count(b"a line of more than 64 KiB is not heard") == 3
+    assert b"xxx" not in done.stdout
+    assert b"> /done\n" in done.stdout
+    assert b"lines were not heard: the conversation had ended" in done.stdout
+
+
+def test_lines_that_came_too_late_are_counted_without_waiting_for_more():
+    reading, writing = os.pipe()
+    piped = Piped(reading)
+    os.write(writing, b"one\ntwo\n \nthree\nunfin")
+    assert (piped.line(), piped.waiting(), piped.waiting()) == (b"one", 3, 0)
+    os.close(writing)
+    assert (piped.line(), piped.line()) == (None, None)
+    os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (["t", "update", {"id": "A", "n": 1, "s": "x"}, {"id": "A", "n": 2, "s": "x"}],
+         't A: n from 1 to 2'),
+        (["t", "update", {"id": "A"}, {"id": "A", "s": "x"}], 't A: s from null to "x"'),
+        (["t", "insert", None, {"id": "A", "n": 1, "s": "ü"}], 't A created: n 1, s "ü"'),
+        (["t", "delete", {"id": "A", "n": 1}, None], "t A deleted"),
+        (["files", "delete", {"path": "a"}, None], "files deleted"),
+    ],
+)  # fmt: skip
+def test_a_change_that_a_verdict_quotes_is_told_in_words(row, words):
+    line = canonical(row)
+    assert in_words(f"missing {line}", [line]) == f"not done: {words}"
+    assert in_words(f"unexpected {line}", ["[]", line]) == f"done unasked: {words}"
+    long = canonical([*row[:3], {**(row[3] or {}), "text": "y" * 5_000}])
+    assert "y" * 100 in in_words(f"missing {quote(long)}", [long]) or row[1] == "delete"
+    for other in ("nothing", "missing", f"missing {line}x", "3 calls succeeded", line):
+        assert in_words(other, [line]) == other
 
 
 @pytest.mark.parametrize(

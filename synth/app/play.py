@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
+import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TextIO
 
 from synth.app._show import line, lines
@@ -42,6 +46,8 @@ _STYLES = {
     "no": "bold red",
 }
 _WIDTH = 5
+MAX_LINE = 64 << 10
+"""Bytes of a line that is typed or piped; a longer one is not heard."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +84,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     (world,) = open_applications([arguments.application]).values()
     desk = Terminal(sys.stderr if arguments.json else sys.stdout)
     task, trajectory, verdict = asyncio.run(_play(config, world, arguments.index, desk))
+    desk.tell_what_is_left()
     return _judged(desk, task, trajectory, verdict)
 
 
@@ -135,11 +142,9 @@ class Terminal:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._typing = sys.stdin.isatty()
+        self._piped = None if sys.stdin.isatty() else Piped(sys.stdin.fileno())
         self._rich: Any = None
-        if not self._typing:
-            sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
-        else:
+        if self._piped is None:
             import readline  # noqa: F401  # from here on, `input` has a history and can be edited
         if out.isatty():
             from rich.console import Console
@@ -163,17 +168,70 @@ class Terminal:
 
     def ask(self) -> str | None:
         """Return the next line that is typed; a piped one is shown as if it had been."""
-        if self._typing:
-            try:
-                return input("> ")
-            except EOFError:
-                self.write("none", "")
+        while True:
+            typed = self._typed() if self._piped is None else self._piped.line()
+            if typed is None:
                 return None
-        typed = sys.stdin.readline()
-        if not typed:
+            if len(typed) <= MAX_LINE:
+                break
+            self.show("problem", f"a line of more than {MAX_LINE >> 10} KiB is not heard")
+        text = typed.decode("utf-8", errors="replace")
+        if self._piped is not None:
+            self.write("none", f"> {line(text)}")
+        return text
+
+    def _typed(self) -> bytes | None:
+        try:
+            return input("> ").encode("utf-8", errors="replace")
+        except EOFError:
+            self.write("none", "")
             return None
-        self.write("none", f"> {line(typed)}")
-        return typed
+
+    def tell_what_is_left(self) -> None:
+        """Say how many lines came too late, so that nobody takes them for heard."""
+        count = self._piped.waiting() if self._piped is not None else 0
+        if count:
+            late = "1 line was" if count == 1 else f"{count} lines were"
+            self.show("problem", f"\n{late} not heard: the conversation had ended")
+
+
+class Piped:
+    """Lines from a pipe or a file, however long and however many.
+
+    Args:
+        descriptor: where they are read.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._held, self._over = descriptor, b"", False
+
+    def line(self) -> bytes | None:
+        """Return the next line; of one above `MAX_LINE` only that much is true."""
+        cut: bytes | None = None
+        while b"\n" not in self._held:
+            if len(self._held) > MAX_LINE:  # its rest is read and forgotten
+                cut, self._held = cut or self._held, b""
+            if not self._more():
+                break
+        found, end, self._held = self._held.partition(b"\n")
+        if not (found or end or cut):
+            return None
+        return cut or found
+
+    def waiting(self) -> int:
+        """Return how many lines there are by now, without waiting for any; blank ones are none."""
+        while len(self._held) <= MAX_LINE and select.select([self._descriptor], [], [], 0)[0]:
+            if not self._more():
+                break
+        late, self._held = self._held.split(b"\n"), b""
+        return sum(1 for one in late if one.strip())
+
+    def _more(self) -> bool:
+        """Read what there is, waiting for something; False at the end."""
+        chunk = b"" if self._over else os.read(self._descriptor, MAX_LINE)
+        self._over = not chunk
+        self._held += chunk
+        return not self._over
 
 
 # --- the verdict -----------------------------------------------------------------------------
@@ -190,7 +248,8 @@ def _judged(desk: Terminal, task: Task, trajectory: Trajectory, verdict: Verdict
     for result in verdict.results:
         mark = {True: "yes", False: "no", None: "?"}[result.passed]
         told = texts.get(result.id, result.id)
-        desk.write(_STYLES.get(mark, "none"), f"{told} ({result.evidence})", mark)
+        evidence = in_words(result.evidence, chain(*task.blueprint.diffs, trajectory.diff))
+        desk.write(_STYLES.get(mark, "none"), f"{told} ({evidence})", mark)
     compared = compare(task.blueprint.solution, trajectory.steps)
     _differences(desk, compared)
     return {
@@ -215,3 +274,33 @@ def _differences(desk: Terminal, compared: Sequence[Compared]) -> None:
     for row in compared:
         mark, style = marks[row.whose]
         desk.write(style, f"{row.tool} {canonical(row.arguments)}", mark)
+
+
+def in_words(evidence: str, changes: Iterable[str]) -> str:
+    """Return evidence of a judge, told in words where it quotes a change of the state.
+
+    Args:
+        evidence: `missing ["bookings","update",{...},{...}]`, `unexpected [...]`, or anything else.
+        changes: lines of diffs; the quote is one of them, cut short where it is long.
+    """
+    from synth.judge.evidence import quote
+
+    told = {"missing": "not done: ", "unexpected": "done unasked: "}
+    kind, _, quoted = evidence.partition(" ")
+    whole = next((change for change in changes if quote(change) == quoted), None)
+    return evidence if whole is None or kind not in told else told[kind] + _change(whole)
+
+
+def _change(row: str) -> str:
+    """Return one line of a diff in words: `bookings B0036: status from "open" to "closed"`."""
+    table, kind, before, after = json.loads(row)
+    before, after = before or {}, after or {}
+    which = f"{table} {before.get('id', after.get('id', ''))}".rstrip()
+    if kind == "delete":
+        return f"{which} deleted"
+    fields = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if kind == "insert":
+        said = [f"{name} {canonical(after[name])}" for name in fields if name != "id"]
+        return f"{which} created: {', '.join(said)}"
+    pairs = [(name, *(canonical(row.get(name)) for row in (before, after))) for name in fields]
+    return f"{which}: {', '.join(f'{name} from {old} to {new}' for name, old, new in pairs)}"
