@@ -8,7 +8,6 @@ words. At configured rates it errs on purpose (`synth.mistakes`).
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Generator, Mapping, Sequence
 from itertools import compress, groupby
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ import orjson
 from synth.core import voices
 from synth.core.hearing import hearing
 from synth.core.protocols import AgentView, Turn
-from synth.core.speech import EXPONENT, speech
+from synth.core.speech import speech
 from synth.core.types import (
     Agent,
     Effect,
@@ -66,6 +65,10 @@ class ReferenceAgent:
         self._style = voices.style(agent.behaviour.style, self._language)
         self.mistake = draw_mistake(task, errors, rng) if errors is not None else None
         """What goes wrong on purpose in this episode, if anything. For tests and audits only."""
+        known = task.blueprint
+        facts = (*known.opening, *known.withheld, *known.background)
+        self._values = frozenset(fact.spoken for fact in facts)
+        """What stays as it is where the user's words are turned round."""
         self._plan = spoil(task, self.mistake, rng) if self.mistake else right_plan(task)
         self._iso_dates = rng.random() < 0.3
         self._calls = 0
@@ -209,7 +212,7 @@ class ReferenceAgent:
         return [self._yours(voices.wish(clause, self._language)) for clause in clauses]
 
     def _yours(self, text: str) -> str:
-        return _yours(text, self._language)
+        return self._speech.turned(text, self._values)
 
     def _is_question(self, clause: str) -> bool:
         return self._hears.has("asks_to_know", clause)
@@ -333,17 +336,7 @@ def say_value(output: OutputValue, *, iso_dates: bool = False, language: str = "
 
 def say_money(minor: int, currency: str, *, language: str = "en") -> str:
     """Return an amount of minor units in words: `1250, "EUR"` -> `12.50 EUR`."""
-    return speech(language).money(minor, currency, exponent=EXPONENT.get(currency, 2))
-
-
-_QUOTED = re.compile(r'("[^"]*")')
-
-
-def _yours(text: str, language: str = "en") -> str:
-    """Turn the user's words round: `my loan` -> `your loan`; quoted text stays."""
-    parts = _QUOTED.split(text)
-    parts[::2] = [speech(language).turned(part) for part in parts[::2]]
-    return "".join(parts)
+    return speech(language).money(minor, currency)
 
 
 def _capital(text: str) -> str:

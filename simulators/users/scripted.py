@@ -64,6 +64,7 @@ class ScriptedUser:
     def _answer(self, heard: str, view: UserView) -> Turn:
         language = view.persona.language
         speaker, hears = voices.voice(view.persona.voice, language), hearing(language)
+        space = speech(language).space
         questions = hears.questions(heard)
         if not questions:
             return self._close(heard, speaker, hears)
@@ -71,7 +72,7 @@ class ScriptedUser:
         if consent:
             objection = self._objection(heard, view, speaker, hears)
             if objection:
-                return _turn(f"{speaker.say('no', self._rng)} {objection}")
+                return _turn(f"{speaker.say('no', self._rng)}{space}{objection}")
             if len(consent) == len(questions):
                 return _turn(speaker.say("yes", self._rng))
         facts = view.facts
@@ -83,7 +84,7 @@ class ScriptedUser:
         turn = self._tell(wanted, speaker, hears.language)
         if not consent or turn.done:
             return turn
-        return _turn(f"{speaker.say('yes', self._rng)} {turn.message.content}")
+        return _turn(f"{speaker.say('yes', self._rng)}{space}{turn.message.content}")
 
     def _objection(
         self, heard: str, view: UserView, speaker: voices.Voice, hears: Hearing
@@ -127,7 +128,7 @@ class ScriptedUser:
             symbol = symbol if len(facts) == 1 else "fact"
             said.append(voices.state(speaker, fact, self._rng, symbol, language=language))
             self._told[fact.name] += 1
-        return _turn(" ".join(said))
+        return _turn(speech(language).space.join(said))
 
     def _puzzled(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from synth.core.errors import UnknownName
 _FOLDER = Path(__file__).parent / "voices"
 EXPONENT = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "TND": 3}
 """ISO 4217 minor units where they are not 2."""
+_QUOTED = r'"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»|《[^》]*》'
+"""Text that is nobody's own words."""
 
 
 class Speech:
@@ -32,6 +34,8 @@ class Speech:
         self._moment: str = data["moment"]
         self._point: str = data["point"]
         self._truth: tuple[str, str] = (data["no"], data["yes"])
+        self.space: str = data["space"]
+        """What parts sentences; Chinese has none."""
         self.unset: str = data["unset"]
         """There is no value."""
         self._and: str = data["and"]
@@ -41,8 +45,9 @@ class Speech:
         self.know: str = data["know"]
         """What a bare question gets to become a wish."""
         self._turned: dict[str, str] = data["turned"]
-        words = "|".join(map(re.escape, sorted(self._turned, key=len, reverse=True)))
-        self._turn = re.compile(rf"\b(?:{words})\b", re.I)
+        self._capitals = {text[0].upper() + text[1:]: text for text in self._turned}
+        words = sorted({*self._turned, *self._capitals}, key=len, reverse=True)
+        self._turn = re.compile(data["word"].format("|".join(map(re.escape, words))))
 
     def date(self, text: str) -> str:
         """Return `2026-03-02` in words."""
@@ -54,8 +59,9 @@ class Speech:
         """Return `2026-03-02T09:00:00` in words."""
         return (form or self._moment).format(date=self.date(text), time=text[11:16])
 
-    def money(self, minor: int, currency: str, *, exponent: int = 2) -> str:
+    def money(self, minor: int, currency: str) -> str:
         """Return an amount of minor units in words: `1250, "EUR"` -> `12.50 EUR`."""
+        exponent = EXPONENT.get(currency, 2)
         whole, rest = divmod(abs(minor), 10**exponent)
         sign = "-" if minor < 0 else ""
         tail = f"{self._point}{rest:0{exponent}d}" if exponent else ""
@@ -65,9 +71,30 @@ class Speech:
         """Return a yes or a no."""
         return self._truth[value]
 
-    def turned(self, text: str) -> str:
-        """Turn a user's words round, as the agent says them: `my loan` -> `your loan`."""
-        return self._turn.sub(lambda match: self._turned[match[0].lower()], text)
+    def turned(self, text: str, values: Iterable[str] = ()) -> str:
+        """Turn a user's words round, as the agent says them: `my loan` -> `your loan`.
+
+        Args:
+            text: of the user.
+            values: names and other values, which stay as they are; so does quoted text.
+        """
+        # Hardly a value has a word that is turned; the others need no protection.
+        held = [v for v in values if self._turn.search(v) and v not in self._turned]
+        kept = [rf"(?<!\w){re.escape(v)}(?!\w)" for v in sorted(held, key=len, reverse=True)]
+        pattern = re.compile(f"({'|'.join((_QUOTED, *kept))})")
+        parts = pattern.split(text)
+        parts[::2] = [self._turn.sub(self._other, part) for part in parts[::2]]
+        return "".join(parts)
+
+    def _other(self, match: re.Match[str]) -> str:
+        said = self._turned.get(match[0])
+        if said is not None:
+            return said
+        # With a capital only where a sentence begins; elsewhere it is a name (`Take On Me`).
+        if match.string[: match.start()].rstrip()[-1:] not in ("", ".", "!", "?", ":"):
+            return match[0]
+        said = self._turned[self._capitals[match[0]]]
+        return said[0].upper() + said[1:]
 
     def listed(self, items: Sequence[str], *, choice: bool = False) -> str:
         """Return `a, b and c`; with `choice`, `a, b or c`."""

@@ -24,6 +24,8 @@ from synth.core.speech import ENGLISH, speech
 from synth.core.types import Fact, Persona
 
 _FOLDER = Path(__file__).parent / "voices"
+_STOPS = ".。"
+_ENDED = re.compile(r"(?<![.])[.!?。！？][\"”»“」』]?$")
 _TOKEN = re.compile(r"<([a-z_]+)>|\{([A-Za-z_]+)\}")
 
 USER_SYMBOLS = frozenset({
@@ -44,13 +46,14 @@ class Voice:
     Args:
         name: as in `Persona.voice` or `Behaviour.style`.
         grammar: symbol -> alternatives.
+        space: what parts sentences.
 
     Raises:
         BadInput: a symbol is missing, or an alternative uses one that does not exist.
     """
 
-    def __init__(self, name: str, grammar: Mapping[str, Sequence[str]]) -> None:
-        self.name = name
+    def __init__(self, name: str, grammar: Mapping[str, Sequence[str]], space: str = " ") -> None:
+        self.name, self._space = name, space
         self._grammar = {
             symbol: [_compile(text) for text in texts] for symbol, texts in grammar.items()
         }
@@ -73,14 +76,16 @@ class Voice:
             text = ""
             for kind, value in part:
                 if kind == "text":
-                    text += value
+                    # A value that ends a sentence ("… home.") needs no second full stop.
+                    ended = value[0] in _STOPS and _ENDED.search(text) is not None
+                    text += value[1:] if ended else value
                 elif kind == "field":
                     text += fields[value]
                 else:
                     text += self._expand(value, rng, fields)
             if text:
                 said.append(text)
-        return " ".join(said)
+        return self._space.join(said)
 
 
 _Part = tuple[tuple[str, str], ...]
@@ -147,7 +152,8 @@ def voice(name: str, language: str = "en") -> Voice:
     """
     if name not in names(language):
         raise UnknownName("voice", name, names(language))
-    return _load(_FOLDER / language / "user" / f"{name}.yaml", USER_SYMBOLS)
+    path = _FOLDER / language / "user" / f"{name}.yaml"
+    return _load(path, USER_SYMBOLS, speech(language).space)
 
 
 @cache
@@ -160,10 +166,11 @@ def style(name: str, language: str = "en") -> Voice:
     """
     if name not in styles(language):
         raise UnknownName("style", name, styles(language))
-    return _load(_FOLDER / language / "agent" / f"{name}.yaml", AGENT_SYMBOLS)
+    path = _FOLDER / language / "agent" / f"{name}.yaml"
+    return _load(path, AGENT_SYMBOLS, speech(language).space)
 
 
-def _load(path: Path, needed: frozenset[str]) -> Voice:
+def _load(path: Path, needed: frozenset[str], space: str) -> Voice:
     grammar: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     right = isinstance(grammar, dict) and all(
         isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)
@@ -173,7 +180,7 @@ def _load(path: Path, needed: frozenset[str]) -> Voice:
         raise BadInput("a voice maps symbols to lists of texts", where=path.name)
     if missing := needed - set(grammar):
         raise BadInput(f"symbols are missing: {', '.join(sorted(missing))}", where=path.name)
-    return Voice(path.stem, grammar)
+    return Voice(path.stem, grammar, space)
 
 
 # --- what users say --------------------------------------------------------------------------
@@ -255,4 +262,5 @@ def opening(
         wants.append(speaker.say("also" if wants else "want", rng, clause=clause))
         del rest[:count]
     stated = [state(speaker, fact, rng, language=language) for fact in facts]
-    return speaker.say("opening", rng, wants=" ".join(wants), facts=" ".join(stated))
+    space = speech(language).space
+    return speaker.say("opening", rng, wants=space.join(wants), facts=space.join(stated))
