@@ -17,6 +17,7 @@ from simulators.sql.words import Words
 from synth.core.application import PolicyRule
 from synth.core.errors import NotSuitable
 from synth.core.types import (
+    Act,
     Blueprint,
     Diff,
     Effect,
@@ -55,6 +56,8 @@ class Plot:
     withheld: tuple[Fact, ...] = ()
     decoys: dict[str, list[list[Move]]] = field(default_factory=dict)
     """By name: what follows the look-ups instead of `moves`."""
+    acts: tuple[Act, ...] = ()
+    """What the user can do with tools of their own."""
 
 
 class Attempt:
@@ -79,8 +82,12 @@ class Attempt:
         self.mind = Mind(self.scene, self.stage.speaker(self.scene, tool, self.rng))
         self.asking = Asking(self.mind)
 
-    def meet_and_draw(self, tool: str) -> dict[str, Any]:
+    def meet_and_draw(self, tool: str, lacks: str | None = None) -> dict[str, Any]:
         """Draw a user and a call by their wish that succeeds and is allowed, as far as can be told.
+
+        Args:
+            tool: its name.
+            lacks: one `require` of the tool for which alone it is to fail.
 
         Raises:
             NotSuitable: none of a few users can mean such a call.
@@ -88,7 +95,8 @@ class Attempt:
         for left in range(USERS, 0, -1):
             self.meet(tool)
             try:
-                return self.draw(tool, fit=self.succeeding(tool))
+                fit = self.succeeding(tool) if lacks is None else self.lacking(tool, lacks)
+                return self.draw(tool, fit=fit)
             except NotSuitable:
                 if left == 1:
                     raise
@@ -110,8 +118,10 @@ class Attempt:
         return options[int(self.rng.random() * len(options))]
 
     def goals(self) -> list[str]:
-        """Return the write tools of the set that people can ask for."""
-        return [t for t in self.stage.writes(self.tools) if t in self.stage.intents]
+        """Return the write tools of the set that people can ask for without doing anything."""
+        shown = {aid.tool for aid in self.stage.aids if aid.parameter is not None}
+        intents = self.stage.intents
+        return [t for t in self.stage.writes(self.tools) if t in intents and t not in shown]
 
     def can_find(self, tool: str, made: str | None = None) -> bool:
         """Return whether the toolset can find the keys that `tool` needs at all.
@@ -168,6 +178,10 @@ class Attempt:
         conditions = self.stage.conditions
         wanted = conditions.allowed if allowed else conditions.required
         return Fit(wanted[tool], self.user, self.stage.query if live else self.scene.select)
+
+    def lacking(self, tool: str, require: str) -> Fit:
+        """Return what an allowed call must fit that fails for this `require` and no other."""
+        return Fit(self.stage.conditions.lacking(tool, require), self.user, self.scene.select)
 
     def breaking(self, rule: PolicyRule) -> Fit:
         """Return what a call must fit that this rule forbids and that nothing else prevents."""
@@ -251,6 +265,8 @@ class Attempt:
             decoys={
                 name: (*lookups, *self._moves(first, moves)) for name, moves in plot.decoys.items()
             },
+            acts=plot.acts,
+            user=self.user if plot.acts else None,
         )
 
     def _lookups(self, solver: Solver) -> tuple[PlannedCall, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from simulators.sql import lookups, refusals, writes
+from simulators.sql import acts, lookups, refusals, writes
 from simulators.sql.attempt import Attempt, Plot
 from simulators.sql.stage import Stage
 from synth.core.errors import NotSuitable
@@ -30,10 +30,11 @@ REASONS = {
     "told_already": "the request contains the answer",
     "no_rule": "no policy rule is about these tools",
     "no_handoff": "the tools have no hand-off, or it cannot be filled in",
+    "no_act": "nothing that these tools do waits for something that the user can do",
 }
 """Every reason for which a sampler gives up."""
 
-_FINAL = frozenset({"no_rule", "no_handoff", "no_tools"})
+_FINAL = frozenset({"no_rule", "no_handoff", "no_tools", "no_act"})
 """Reasons that lie in the toolset: no state, user or chance changes them."""
 TRIES = 8
 """Samples for one blueprint; most failures are a call that its own conditions refuse."""
@@ -73,6 +74,8 @@ def _plot(attempt: Attempt, kind: TaskKind) -> Plot:
         return refusals.forbidden(attempt)
     if kind is TaskKind.UNSERVED:
         return refusals.unserved(attempt)
+    if kind is TaskKind.USER_ACT:
+        return acts.user_act(attempt)
     return _parallel(attempt)
 
 
@@ -104,7 +107,7 @@ def kinds(stage: Stage) -> tuple[TaskKind, ...]:
     """Return the kinds of task that the application has the makings of."""
     application = stage.application
     asks = sum(len(questions) for questions in stage.questions.values())
-    goals = [t for t in stage.writes(tuple(application.tools)) if t in stage.intents]
+    goals = [t for t in stage.writes(tuple(application.specs)) if t in stage.intents]
     refuses = application.handoff is not None and (
         stage.effects[application.handoff] is not Effect.READ
     )
@@ -117,5 +120,6 @@ def kinds(stage: Stage) -> tuple[TaskKind, ...]:
         TaskKind.MISSING_FACT: bool(goals),
         TaskKind.FORBIDDEN: refuses and ruled,
         TaskKind.UNSERVED: refuses and bool(goals or application.out_of_scope),
+        TaskKind.USER_ACT: any(aid.tool in stage.intents for aid in stage.aids),
     }
     return tuple(kind for kind in TaskKind if able[kind])

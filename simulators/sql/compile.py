@@ -20,6 +20,7 @@ from simulators.sql.functions import FORMATS
 from simulators.sql.generators import Kinds
 from simulators.sql.guard import Guard, Look, Mode, Refused, look
 from simulators.sql.program import (
+    USER,
     Arguments,
     Let,
     Lookup,
@@ -117,7 +118,9 @@ class Compiler:
         """Compile one tool."""
         tool, path = self.application.tools[name], f"tools.{name}"
         lookups = tuple(self._lookups(tool.parameters, f"{path}.parameters", ()))
-        known = set(tool.parameters)
+        known = set(tool.parameters) | ({USER} if tool.by == "user" else set())
+        if tool.by == "user" and USER in tool.parameters:
+            raise self.fail(f"{path}.parameters", f"{USER!r} is who calls it", "rename it")
         steps: list[Require | Let | Write] = []
         result: Return | None = None
         for number, step in enumerate(tool.steps):
@@ -248,7 +251,8 @@ class Compiler:
             yield from self._lookups(parameter.properties, f"{path}.properties", at)
 
     def _arguments(self, name: str, tool: Tool) -> Arguments:
-        schema: dict[str, Any] = self.application.specs[name].parameters
+        specs = {**self.application.specs, **self.application.user_specs}
+        schema: dict[str, Any] = specs[name].parameters
         try:
             validator = jsonschema_rs.Draft202012Validator(
                 schema,

@@ -29,6 +29,7 @@ def lint_declared(engine: Engine) -> Iterator[Finding]:
     for name, tool in application.tools.items():
         yield from _parameters(application, name, tool)
         yield from _words(engine, name, tool)
+        yield from _users(application, name, tool)
         yield from _order(application, name, tool)
     for rule in application.policy_rules:
         if not application.tools[rule.tool].intent:
@@ -107,6 +108,8 @@ def _words(engine: Engine, name: str, tool: Tool) -> Iterator[Finding]:
             what = f"the result has no column {column!r}"
             known = ", ".join(result.name for result in engine.results[name])
             yield _finding(application, "error", f"{path}.questions", what, f"columns: {known}")
+    if tool.by == "user":
+        return
     if tool.effect == "read" and tool.intent:
         what = "a read has an intent, which only writes use"
         yield _finding(application, "warning", f"{path}.intent", what, "write questions")
@@ -116,6 +119,25 @@ def _words(engine: Engine, name: str, tool: Tool) -> Iterator[Finding]:
     if tool.effect != "read" and not tool.intent and name != application.handoff:
         what = "no intent: nobody asks for this write"
         yield _finding(application, "warning", path, what, "add an intent")
+
+
+def _users(application: Application, name: str, tool: Tool) -> Iterator[Finding]:
+    """Find what keeps a user from using a tool of their own, or an agent from asking for it."""
+    if tool.by != "user":
+        return
+    path = f"tools.{name}"
+    if not tool.intent:
+        remedy = "give an intent, as it follows could you"
+        yield _finding(application, "error", path, "no agent can ask for it", remedy)
+    if tool.questions:
+        remedy = "the agent asks for what it shows; drop them"
+        yield _finding(application, "error", path, "a user's tool has questions", remedy)
+    for leaf in leaves(tool):
+        entity = leaf.parameter.entity
+        if entity is not None:
+            where = f"{path}.parameters.{leaf.name}.entity"
+            what = "no user knows a key"
+            yield _finding(application, "error", where, what, "match what people know by sight")
 
 
 def _template(application: Application, text: str, path: str, tool: Tool) -> Iterable[Finding]:

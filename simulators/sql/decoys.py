@@ -78,7 +78,8 @@ def wrong_entity(
     tool, arguments = last[-1]
     for other in others(attempt, tool, arguments):
         changed: list[list[Move]] = [*map(list, before), [*last[:-1], (tool, other)]]
-        diff = attempt.stage.play(attempt.seed, [move for group in changed for move in group])
+        calls = [move for group in changed for move in group]
+        diff = attempt.stage.play(attempt.seed, calls, attempt.user)
         if diff and diff not in gold:
             return changed
     return None

@@ -58,9 +58,12 @@ class Engine:
         connection.deserialize("main", self.empty)
         self.compiler = Compiler(application, self.tables, connection, guard)
         check_references(self.compiler)
-        self.programs: dict[str, Program] = {
+        self.every: dict[str, Program] = {
             name: self.compiler.program(name) for name in application.tools
         }
+        """Tool -> program, whoever holds it."""
+        self.programs = {name: self.every[name] for name in application.specs}
+        self.user_programs = {name: self.every[name] for name in application.user_specs}
         self.ignored: dict[str, frozenset[str]] = {
             table: frozenset(
                 column.split(".")[1]
@@ -78,7 +81,7 @@ class Engine:
         """Result columns of each tool; none for a tool without a return step."""
         return {
             name: program.result.columns if program.result else ()
-            for name, program in self.programs.items()
+            for name, program in self.every.items()
         }
 
     def image(self, seed: int) -> bytes:

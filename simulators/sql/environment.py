@@ -21,7 +21,7 @@ import apsw
 import orjson
 
 from simulators.sql.changes import lines, read_changes
-from simulators.sql.program import CallFailed, Program, failure
+from simulators.sql.program import USER, CallFailed, Program, failure
 from simulators.sql.store import Store
 from synth.core.errors import BadInput, ToolloomError
 from synth.core.types import CallError, Diff, Scalar, ToolResult, ToolSpec
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from simulators.sql.engine import Engine
 
 _FORMAT = "toolloom/sql/2"
+_NOTHING: Mapping[str, Scalar] = {}
 
 
 class SqlEnvironment:
-    """Implements `synth.core.protocols.Environment`; the `_now` methods are the same, synchronous.
+    """Implements `synth.core.protocols.Environment` and `Shared`; synchronous as `_now` methods.
 
     Args:
         engine: the compiled application.
@@ -46,7 +47,7 @@ class SqlEnvironment:
         self._name = engine.application.application
         self._store: Store | None = None
         self._start: bytes = b""
-        self._log: list[tuple[str, dict[str, Any]]] = []
+        self._log: list[tuple[Program, dict[str, Any], Mapping[str, Scalar]]] = []
         self._diff: Diff | None = ()
         self._closed = False
 
@@ -65,9 +66,17 @@ class SqlEnvironment:
         """Return the tools on offer."""
         return tuple(self.engine.application.specs.values())
 
+    def user_tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools that users hold."""
+        return tuple(self.engine.application.user_specs.values())
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one call. All of it happens or none of it."""
         return self.call_now(name, arguments)
+
+    async def act(self, user: Scalar, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one call of the user whose row has the key `user`."""
+        return self.act_now(user, name, arguments)
 
     async def diff(self) -> Diff:
         """Return the net change since `reset`."""
@@ -213,13 +222,26 @@ class SqlEnvironment:
     # --- calls -------------------------------------------------------------------------------
 
     def call_now(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Run one call; a failed one is a result and leaves the state as it was.
+        """Run one call of the agent; a failed one is a result and leaves the state as it was.
 
         Raises:
             ToolloomError: `reset` did not come first.
         """
+        return self._call(self.engine.programs.get(name), name, arguments)
+
+    def act_now(self, user: Scalar, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one call of the user whose row has the key `user`, as `call_now` does an agent's."""
+        return self._call(self.engine.user_programs.get(name), name, arguments, {USER: user})
+
+    def _call(
+        self,
+        program: Program | None,
+        name: str,
+        arguments: Mapping[str, Any],
+        more: Mapping[str, Scalar] = _NOTHING,
+    ) -> ToolResult:
+        """Run one call; `more` is what its SQL sees beside the parameters."""
         store = self._ready()
-        program = self.engine.programs.get(name)
         if program is None:
             return _failed(CallFailed("unknown_tool", f"There is no tool {name!r}."))
         if type(arguments) is dict:  # nearly always, and the other questions take a while
@@ -232,16 +254,22 @@ class SqlEnvironment:
             values = program.arguments.bind(given)
         except CallFailed as error:
             return _failed(error)
+        values.update(more)
         store.budget.start()
         if program.writes:
-            return self._write(store, program, given, values)
+            return self._write(store, program, given, values, more)
         try:
             return ToolResult(ok=True, content=program.run(store.cursor, given, values))
         except (CallFailed, apsw.Error, ValueError, TypeError) as error:
             return _failed(failure(error))
 
     def _write(
-        self, store: Store, program: Program, given: dict[str, Any], values: dict[str, Scalar]
+        self,
+        store: Store,
+        program: Program,
+        given: dict[str, Any],
+        values: dict[str, Scalar],
+        more: Mapping[str, Scalar],
     ) -> ToolResult:
         used = store.counters.used.copy()
         store.savepoint()
@@ -255,7 +283,7 @@ class SqlEnvironment:
             raise
         store.release()
         self._diff = None
-        self._log.append((program.name, _copy(given)))
+        self._log.append((program, _copy(given), more))
         return ToolResult(ok=True, content=content)
 
     def _roll_back(self, store: Store, used: dict[str, int]) -> None:
@@ -269,8 +297,8 @@ class SqlEnvironment:
             self.restore_now(start)
         elif seed is not None:
             self.reset_now(seed)
-        for name, arguments in log:
-            self.call_now(name, arguments)
+        for program, arguments, more in log:
+            self._call(program, program.name, arguments, more)
 
     def _ready(self) -> Store:
         if self._store is None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from simulators.sql.goals import USER, Query, bind, names_in
+from simulators.sql.goals import Query, bind, names_in
+from simulators.sql.program import USER
 from synth.core.application import Application
 from synth.core.errors import ToolloomError
 from synth.core.types import Scalar
@@ -121,6 +122,7 @@ class Conditions:
         self.allowed = {name: self._with(name, rules) for name, rules in self._rules.items()}
         """Tool -> conditions of its success and of its being allowed."""
         self._breaking: dict[str, Waiting] = {}
+        self._lacking: dict[tuple[str, str], Waiting] = {}
 
     def _with(self, tool: str, rules: Mapping[str, str]) -> Waiting:
         allowing = [self._rule(tool, sql, wanted=False) for sql in rules.values()]
@@ -133,6 +135,18 @@ class Conditions:
             found = waiting((*self._required[tool], broken), self._parameters[tool])
             self._breaking[rule] = found
         return self._breaking[rule]
+
+    def lacking(self, tool: str, require: str) -> Waiting:
+        """Return the conditions of an allowed call that fails for this `require` and no other."""
+        if (tool, require) not in self._lacking:
+            wanted = [
+                replace(condition, wanted=condition.sql != require)
+                for condition in self._required[tool]
+            ]
+            allowing = [self._rule(tool, sql, wanted=False) for sql in self._rules[tool].values()]
+            found = waiting((*wanted, *allowing), self._parameters[tool])
+            self._lacking[tool, require] = found
+        return self._lacking[tool, require]
 
     def _rule(self, tool: str, sql: str, *, wanted: bool) -> Condition:
         return Condition(sql, names_in(sql, self._known[tool]), wanted, rule=True)

@@ -20,6 +20,7 @@ import orjson
 from simulators.sql.engine import Engine
 from simulators.sql.facts import Mind
 from simulators.sql.owners import owned
+from simulators.sql.program import USER
 from simulators.sql.words import is_datetime
 from synth.core.application import Application, Parameter
 from synth.core.errors import NotSuitable
@@ -70,8 +71,6 @@ def bind(value: Any) -> Scalar:
     return int(value) if isinstance(value, bool) else value
 
 
-USER = "user_id"
-"""What SQL calls the key of who speaks."""
 _NAME = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
 

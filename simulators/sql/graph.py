@@ -96,12 +96,9 @@ class Graph:
         }
         """Tool -> result column -> origin (None where it has no origin in a table)."""
         self.producers = self._producers()
-        """Key -> read tools that return it, each with the columns that hold it."""
+        """Key -> read tools of the agent that return it, each with the columns that hold it."""
         self.owners = {table: self._owner_paths(table) for table in self.columns}
         """Table -> shortest paths of references to the user's table (empty path: that table)."""
-
-    def _tools(self) -> Iterator[tuple[str, Tool]]:
-        return iter(self.application.tools.items())
 
     def root(self, column: str) -> str:
         """Return the key that `table.column` refers to, or the column itself."""
@@ -126,7 +123,7 @@ class Graph:
 
     def _producers(self) -> dict[str, tuple[tuple[str, str], ...]]:
         found: dict[str, list[tuple[str, str]]] = {}
-        for name in self.application.tools:
+        for name in self.application.specs:
             if self.reads(name):
                 for column, origin in self.outputs[name].items():
                     if origin is not None:
@@ -180,15 +177,15 @@ class Graph:
         return tuple(key for key in keys if key not in found)
 
     def edges(self) -> tuple[Edge, ...]:
-        """Return the dependency edges, sorted; a tool never feeds itself."""
+        """Return the dependency edges of the agent's tools, sorted; a tool never feeds itself."""
         found = {
             Edge(source, column, target, leaf.name)
-            for source, outputs in self.outputs.items()
-            for column, origin in outputs.items()
+            for source in self.application.specs
+            for column, origin in self.outputs[source].items()
             if origin is not None
-            for target, wanted in self.leaves.items()
+            for target in self.application.specs
             if target != source
-            for leaf in wanted
+            for leaf in self.leaves[target]
             if self._feeds(origin, leaf)
         }
         return tuple(sorted(found, key=lambda e: (e.source, e.column, e.target, e.parameter)))
@@ -204,8 +201,8 @@ class Graph:
     def networkx(self) -> nx.MultiDiGraph:
         """Return the edges as a networkx graph: nodes with `effect`, edges with their columns."""
         graph = nx.MultiDiGraph()
-        for name, tool in self._tools():
-            graph.add_node(name, effect=tool.effect)
+        for name in self.application.specs:
+            graph.add_node(name, effect=self.application.tools[name].effect)
         for edge in self.edges():
             graph.add_edge(edge.source, edge.target, column=edge.column, parameter=edge.parameter)
         return graph

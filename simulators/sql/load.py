@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from simulators.sql.yaml12 import MAX_CHARACTERS, YamlError, join, read_yaml
 from synth.core.application import Application
-from synth.core.errors import BadApplication, UnknownName
+from synth.core.errors import BadApplication, UnknownName, why_unreadable
 
 FOLDER = Path(__file__).resolve().parent.parent / "applications"
 
@@ -106,10 +106,9 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(4 * MAX_CHARACTERS + 1)
         return data.decode("utf-8-sig")
-    except OSError as error:
-        raise BadApplication(error.strerror or str(error), where=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise BadApplication(f"not UTF-8 at byte {error.start}", where=str(path)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        what, remedy = why_unreadable(error)
+        raise BadApplication(what, where=str(path), remedy=remedy) from error
 
 
 def _json(text: str) -> Any:

@@ -14,10 +14,10 @@ import apsw
 
 from simulators.sql.engine import Engine
 from simulators.sql.environment import SqlEnvironment
-from simulators.sql.program import failure
+from simulators.sql.program import USER, failure
 from synth.core.application import Tool
 from synth.core.errors import BadApplication, ToolloomError
-from synth.core.types import ToolResult
+from synth.core.types import Scalar, ToolResult
 
 _STOPPED = failure(apsw.InterruptError()).message
 STOPS = 20
@@ -54,7 +54,13 @@ class _Counting(SqlEnvironment):
         Raises:
             BadApplication: the tool was stopped too often; names its endless statement.
         """
-        result = super().call_now(name, arguments)
+        return self._counted(name, arguments, super().call_now(name, arguments))
+
+    def act_now(self, user: Scalar, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one call of a user; raises as `call_now`."""
+        return self._counted(name, arguments, super().act_now(user, name, arguments))
+
+    def _counted(self, name: str, arguments: Mapping[str, Any], result: ToolResult) -> ToolResult:
         if result.error is not None and result.error.message == _STOPPED:
             engine = self._patience
             engine.stopped[name] += 1
@@ -79,7 +85,7 @@ class _Counting(SqlEnvironment):
 
     def _never_ends(self, name: str, sql: str, arguments: Mapping[str, Any]) -> bool:
         """Try one statement alone. A write, and one that needs the results of others, cannot be."""
-        values = self.engine.programs[name].arguments.bind(dict(arguments))
+        values = {USER: None, **self.engine.every[name].arguments.bind(dict(arguments))}
         try:
             self.query(sql, values)
         except ToolloomError as error:

@@ -86,7 +86,7 @@ class _Play:
     ) -> None:
         self.stage, self.seeds, self.draws, self.figures = stage, seeds, draws, figures
         self.application = stage.application
-        self.tools = tuple(stage.application.tools)
+        self.tools = tuple(stage.application.specs)
 
     def found(
         self, level: Literal["error", "warning"], path: str, what: str, remedy: str = ""
@@ -104,7 +104,7 @@ class _Play:
     def keys(self) -> Iterator[Finding]:
         """Every column that stands for a row must mean one row."""
         scene = self.stage.scene(self.seeds[0])
-        for name in self.tools:
+        for name in self.application.tools:
             for leaf in self.stage.graph.leaves[name]:
                 entity = leaf.parameter.entity
                 if entity is None or self.stage.graph.is_key(entity):
@@ -120,7 +120,7 @@ class _Play:
 
     def calls(self) -> Iterator[Finding]:
         """Every tool can succeed, every condition can fail; that reads only read is enforced."""
-        for name in self.tools:
+        for name in self.application.tools:
             wild = Wild(self.stage, name, self.chance("calls", name))
             wild.play(self.seeds, self.draws)
             self.figures[name].calls = wild.outcomes

@@ -27,6 +27,8 @@ _FEW = 20
 """Rows that are never too many."""
 _SHOWN = 200
 
+USER = "user_id"
+"""What SQL calls the key of who speaks."""
 Values = dict[str, Scalar]
 """What the SQL sees: every parameter, absent = NULL, arrays and objects as JSON text."""
 

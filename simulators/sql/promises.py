@@ -63,7 +63,7 @@ def _walk(stage: Stage, seed: int, number: int) -> Finding | None:
     for step in range(WALK if tools else 0):
         player = chance.choice(wild)
         arguments = player.draw(seed, step)
-        if arguments is None or not stage.call(player.tool, arguments).ok:
+        if arguments is None or not stage.call(player.tool, arguments, player.owner).ok:
             continue
         if what := broken(stage):
             told = f"after {player.tool}({arguments}), call {step + 1} from state {seed}"

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from simulators.sql.aids import aids
 from simulators.sql.engine import Engine
 from simulators.sql.facts import Scene
 from simulators.sql.fitting import Conditions
@@ -40,18 +41,25 @@ class Stage:
         self.graph = Graph(engine)
         tools = self.application.tools
         self.effects = {name: Effect(tool.effect) for name, tool in tools.items()}
-        self.intents = {
+        words = {
             name: Words(_words(tool.intent), where=f"{self.where}: tools.{name}.intent")
             for name, tool in tools.items()
             if tool.intent
         }
+        self.intents = {n: w for n, w in words.items() if tools[n].by == "agent"}
+        """What users ask for, by the agent's tool."""
+        self.requests = {n: w for n, w in words.items() if tools[n].by == "user"}
+        """What agents ask users to do, by the user's tool."""
         self.questions = {
             name: {
                 column: Words(_words(words), where=f"{self.where}: tools.{name}.questions.{column}")
                 for column, words in tool.questions.items()
             }
             for name, tool in tools.items()
+            if tool.by == "agent"
         }
+        self.aids = aids(self.application, self.graph, self.requests)
+        """What users have to do before an agent can."""
         self.conditions = Conditions(self.application)
         self._still = engine.environment()
         self._live = engine.environment()
@@ -97,8 +105,10 @@ class Stage:
         """Start over from a seeded state."""
         self._live.reset_now(seed)
 
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Run a call on the current state."""
+    def call(self, tool: str, arguments: Mapping[str, Any], user: Scalar = None) -> ToolResult:
+        """Run a call on the current state; one of a user's tool by that user."""
+        if self.application.tools[tool].by == "user":
+            return self._live.act_now(user, tool, arguments)
         return self._live.call_now(tool, arguments)
 
     def diff(self) -> Diff:
@@ -109,14 +119,14 @@ class Stage:
         """Return the rows of a SELECT on the current state."""
         return self._live.query(sql, parameters)
 
-    def play(self, seed: int, calls: Iterable[Call]) -> Diff | None:
+    def play(self, seed: int, calls: Iterable[Call], user: Scalar = None) -> Diff | None:
         """Run calls from a seeded state; None as soon as one fails."""
-        return self.diff() if self.replay(seed, calls) else None
+        return self.diff() if self.replay(seed, calls, user) else None
 
-    def replay(self, seed: int, calls: Iterable[Call]) -> bool:
-        """Run calls from a seeded state; return whether all succeeded."""
+    def replay(self, seed: int, calls: Iterable[Call], user: Scalar = None) -> bool:
+        """Run calls from a seeded state, some perhaps by the user; say whether all succeeded."""
         self.start(seed)
-        return all(self.call(tool, arguments).ok for tool, arguments in calls)
+        return all(self.call(tool, arguments, user).ok for tool, arguments in calls)
 
     def forbidden(
         self, tool: str, arguments: Mapping[str, Any], user: Scalar, *, rule: str | None = None
@@ -146,7 +156,11 @@ class Stage:
     def planned(self, tool: str, arguments: Mapping[str, Any], group: int) -> PlannedCall:
         """Return a call as part of a solution."""
         return PlannedCall(
-            tool=tool, arguments=dict(arguments), group=group, effect=self.effects[tool]
+            tool=tool,
+            arguments=dict(arguments),
+            group=group,
+            effect=self.effects[tool],
+            by=self.application.tools[tool].by,
         )
 
     def writes(self, tools: Sequence[str]) -> list[str]:

@@ -43,7 +43,8 @@ class Wild:
         self.stage, self.tool, self.rng = stage, tool, rng
         self.steps = stage.application.tools[tool].steps
         self.outcomes: Counter[str] = Counter()
-        self._owner: Scalar = None
+        self.owner: Scalar = None
+        """Who the calls are about, mostly; the user's tools are called by them."""
         self.fault = ""
         """Message of a call that failed for the tool's own fault."""
         self._open = {
@@ -79,7 +80,7 @@ class Wild:
         if arguments is None:
             self.outcomes["no_goal"] += 1
             return
-        result = self.stage.call(self.tool, arguments)
+        result = self.stage.call(self.tool, arguments, self.owner)
         error = result.error
         self.outcomes[error.code if error else "ok"] += 1
         if error is None:
@@ -94,7 +95,7 @@ class Wild:
     def _sensible(self, seed: int) -> dict[str, Any]:
         attempt = Attempt(self.stage, (self.tool,), seed, self.rng)
         attempt.meet(self.tool)
-        self._owner = attempt.user
+        self.owner = attempt.user
         return attempt.draw(self.tool)
 
     def _bent(self, seed: int) -> dict[str, Any]:
@@ -103,7 +104,7 @@ class Wild:
         Half of the time it is a row of the same user, though not one that `sample` would give.
         """
         arguments = self._sensible(seed)
-        wild = self._wild(seed, self._owner if self.rng.random() < 0.5 else None)
+        wild = self._wild(seed, self.owner if self.rng.random() < 0.5 else None)
         if wild:
             name = self.rng.choice(list(wild))
             arguments[name] = wild[name]

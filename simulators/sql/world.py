@@ -59,7 +59,7 @@ class SqlWorld:
         return self._speaking[language]
 
     def tools(self) -> tuple[ToolSpec, ...]:
-        """Return every tool of the application."""
+        """Return every tool that agents hold."""
         return tuple(self.engine.application.specs.values())
 
     def edges(self) -> tuple[Edge, ...]:
@@ -89,8 +89,8 @@ class SqlWorld:
             UnknownName: a tool of the set does not exist.
         """
         for tool in tools:
-            if tool not in self.engine.application.tools:
-                raise UnknownName("tool", tool, self.engine.application.tools)
+            if tool not in self.engine.application.specs:
+                raise UnknownName("tool", tool, self.engine.application.specs)
         try:
             return blueprint(self.stage, kind, tools, state_seed, rng)
         finally:
