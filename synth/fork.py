@@ -91,13 +91,7 @@ def cut(trajectory: Trajectory, fork: Fork, regimes: Sequence[Regime] = ()) -> P
         BadInput: there is no such place, or nothing that could follow it.
     """
     kept, messages = fork.messages, trajectory.messages
-    last = len(messages) - (trajectory.stop not in _UNFINISHED)
-    if not FIRST <= kept <= last:
-        raise BadInput(
-            f"there is nothing to go on from after {kept} of its {len(messages)} messages",
-            where=f"episode {trajectory.episode}",
-            remedy=f"keep {FIRST} to {last}" if last >= FIRST else "name another episode",
-        )
+    check_place(trajectory, kept)
     said_goodbye = trajectory.stop is StopReason.USER_DONE and messages[-1].role == "assistant"
     users_last = max((i for i, m in enumerate(messages) if m.role == "user"), default=kept)
     return Prefix(
@@ -107,6 +101,25 @@ def cut(trajectory: Trajectory, fork: Fork, regimes: Sequence[Regime] = ()) -> P
         farewell=said_goodbye and users_last < kept,
         regimes=tuple(regimes),
     )
+
+
+def check_place(trajectory: Trajectory, messages: int) -> None:
+    """Refuse a place that an episode has not, or that nothing could follow.
+
+    Args:
+        trajectory: the episode.
+        messages: how many are kept.
+
+    Raises:
+        BadInput: says which there are.
+    """
+    last = len(trajectory.messages) - (trajectory.stop not in _UNFINISHED)
+    if not FIRST <= messages <= last:
+        raise BadInput(
+            f"nothing follows from the first {messages} of its {len(trajectory.messages)} messages",
+            where=f"episode {trajectory.episode}",
+            remedy=f"keep {FIRST} to {last}" if last >= FIRST else "name another episode",
+        )
 
 
 def calls_in(trajectory: Trajectory, messages: int) -> int:

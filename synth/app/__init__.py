@@ -26,6 +26,7 @@ COMMANDS = {
     "registry": "search, show and count what is in the registry",
     "generate": "make accepted trajectories",
     "report": "say what came of a run",
+    "fork": "let episodes of a run go on in another way: other players, faults, chance",
     "replay": "make every trajectory of a run again: the same must come of it",
     "export": "write the dataset of a run",
     "lint": "prove an application sound",

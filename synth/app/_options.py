@@ -20,6 +20,14 @@ def positive(text: str) -> int:
 positive.__name__ = "number"  # what argparse calls it: "invalid number value: 'x'"
 
 
+def share(text: str) -> float:
+    """Read a number between 0 and 1, for argparse."""
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError("must be between 0 and 1")
+    return number
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add `--config` and `--set`."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML configuration")
@@ -44,16 +52,14 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def folder_name(name: str) -> str:
-    """Return the value of `--run` if it names a folder directly below its parent.
+def folder_name(name: str, option: str = "--run") -> str:
+    """Return the value of an option if it names a folder directly below its parent.
 
     Raises:
         BadInput: it does not.
     """
     if not name or name != Path(name).name or name.startswith("."):
-        raise BadInput(
-            f"not a name for a run: {name!r}", where="--run", remedy="letters and digits"
-        )
+        raise BadInput(f"not a name for a run: {name!r}", where=option, remedy="letters and digits")
     return name
 
 

@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from synth.app._endpoints import check_endpoints
-from synth.app._options import add_config, add_run, positive, read_config, run_folder
+from synth.app._options import add_config, add_run, positive, read_config, run_folder, share
 from synth.app._show import bar, say, show
 from synth.core.errors import BadInput, TargetMissed
 from synth.core.llm.ledger import at_least
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-failures",
-        type=_share,
+        type=share,
         metavar="SHARE",
         help="stop where more of the last 50 episodes end without a verdict (default: 0.5)",
     )
@@ -68,16 +68,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_run(parser)
     add_config(parser)
-
-
-def _share(text: str) -> float:
-    share = float(text)
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError("must be between 0 and 1")
-    return share
-
-
-_share.__name__ = "share"
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -355,6 +355,24 @@ def load_config(path: Path | None = None, overrides: Iterable[str] = ()) -> Conf
         raise explain(error, Config, path, overrides) from error
 
 
+def change_config(config: Config, overrides: Iterable[str]) -> Config:
+    """Return a configuration in which `a.b=c` overrides stand in place of what was said before.
+
+    Raises:
+        BadConfig: a key or value is wrong.
+    """
+    overrides = list(overrides)
+    data = config.model_dump(mode="json")
+    # A role without a model is no table that a key could be set in.
+    data["models"] = {role: model for role, model in data["models"].items() if model is not None}
+    for override in overrides:
+        apply(data, override)
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise explain(error, Config, None, overrides) from error
+
+
 def changes(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
     """Return `key: old -> new` for every difference of two configurations."""
     out = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from synth.core.config import Config
 from synth.core.errors import BudgetSpent
@@ -38,6 +39,22 @@ PUT_OFF = 5
 """Times that an endpoint may put the same episode off; then it is broken."""
 
 
+class Planner(Protocol):
+    """Makes the plan of a run, in order; see `Composer`."""
+
+    def remember(self, planned: Planned) -> None:
+        """Note a row that is in the run's plan already."""
+
+    async def planned(self, index: int, on_try: Callable[[], None] | None = None) -> Planned:
+        """Return row `index` of the plan."""
+
+    def agent(self, world: str, key: str) -> Agent:
+        """Return the agent of a row."""
+
+    async def close(self) -> None:
+        """Give everything back."""
+
+
 class Generation:
     """One run of the loop.
 
@@ -47,6 +64,7 @@ class Generation:
         run: the open run folder.
         engine: plays the episodes, and is closed when the loop ends; by default, programs do, here.
         on_progress: called after every candidate and every episode.
+        planner: makes the plan; by default it is sampled as the configuration says.
     """
 
     def __init__(
@@ -57,9 +75,10 @@ class Generation:
         engine: Engine | None = None,
         *,
         on_progress: Callable[[Progress], None] = lambda progress: None,
+        planner: Planner | None = None,
     ) -> None:
         self.config, self.run = config, run
-        self.composer = Composer(config, worlds)
+        self.composer = planner or Composer(config, worlds)
         self.engine = engine or LocalEngine(config, worlds)
         self.on_progress = on_progress
         self.progress = Progress(english=without_words(config, worlds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from synth.core.store import Workspace
 from synth.pipeline.cast import Books, Cast, costs
 from synth.pipeline.compose import made_of
 from synth.pipeline.engine import Engine, LocalEngine, Workers
-from synth.pipeline.generate import Generation
+from synth.pipeline.generate import Generation, Planner
 from synth.pipeline.ingest import ingest
 from synth.pipeline.progress import Goal, Progress
 from synth.pipeline.shards import merge_all
@@ -30,6 +31,18 @@ TICK_S = 1.0
 """Seconds between two looks at what models cost and wait for."""
 Opened = tuple[Engine, Books | None]
 """Who plays, and what models cost; None where none plays."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a run is played: it decides nothing about what comes out."""
+
+    concurrency: int = 1
+    """Episodes in flight when models play; programs gain nothing from it."""
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    """Called often."""
+    workers: Workers | None = None
+    """Who plays the episodes; this process does if left out."""
 
 
 async def generate(
@@ -62,23 +75,10 @@ async def generate(
     worlds = open_worlds(config, workspace)
     try:
         with Run(folder, config, made_of(worlds)) as run:
-            _write_tools(folder, worlds)
+            write_tools(folder, worlds)
             await merge_all(run)
-            if workers is None:
-                opened = _here(config, worlds, run, workspace, concurrency)
-            else:
-                from synth.pipeline.ray_engine import hired  # an extra, and slow to import
-
-                opened = hired(config, run, workspace, workers, goal, concurrency)
-            async with opened as (engine, books):
-                generation = Generation(config, worlds, run, engine, on_progress=on_progress)
-                async with _watched(books, generation.progress, on_progress):
-                    await generation.until(goal)
-                report = run_report(run, generation.used, worlds)
-                stop = generation.stop
-                report |= {"gave_up": stop and stop.why, "remedy": stop and stop.remedy}
-                report |= costs(books)
-                run.write_report(report, report_page(report))
+            how = How(concurrency, on_progress, workers)
+            report = await carry_out(run, worlds, workspace, goal, how)
         ingest(Workspace(workspace), run, worlds)
     finally:
         for world in worlds.values():
@@ -86,7 +86,51 @@ async def generate(
     return report
 
 
-def _write_tools(folder: Path, worlds: Mapping[str, World]) -> None:
+async def carry_out(
+    run: Run,
+    worlds: Mapping[str, World],
+    workspace: Path,
+    goal: Goal,
+    how: How,
+    planner: Planner | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Play the episodes of an open run until the goal is met, and write its report.
+
+    Args:
+        run: an unfinished one is resumed.
+        worlds: by name.
+        workspace: where the registry and crawled servers are.
+        goal: so many accepted episodes, or so many episodes.
+        how: where they are played.
+        planner: makes the plan; by default it is sampled.
+        more: what else the report says.
+
+    Returns:
+        The report.
+    """
+    config = run.config
+    if how.workers is None:
+        opened = _here(config, worlds, run, workspace, how.concurrency)
+    else:
+        from synth.pipeline.ray_engine import hired  # an extra, and slow to import
+
+        opened = hired(config, run, workspace, how.workers, goal, how.concurrency)
+    async with opened as (engine, books):
+        generation = Generation(
+            config, worlds, run, engine, on_progress=how.on_progress, planner=planner
+        )
+        async with _watched(books, generation.progress, how.on_progress):
+            await generation.until(goal)
+        report = run_report(run, generation.used, worlds)
+        stop = generation.stop
+        report |= {"gave_up": stop and stop.why, "remedy": stop and stop.remedy}
+        report |= costs(books) | dict(more or {})
+        run.write_report(report, report_page(report))
+    return report
+
+
+def write_tools(folder: Path, worlds: Mapping[str, World]) -> None:
     """Keep the tools as shown: a later version of an application must not change an old dataset.
 
     Raises:

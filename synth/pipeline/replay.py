@@ -60,14 +60,14 @@ async def replay(
         BadRow: a row of the run is damaged, or of an episode that the plan does not know.
     """
     settings = read_settings(folder / "config.json")
-    config = _config(settings["config"], folder)
+    config = config_of(settings["config"], folder, "replay")
     plan: dict[str, Planned] = {}
     replayed, seen = Replayed(), set[str]()
     async with AsyncExitStack() as stack:
         worlds = open_worlds(config, workspace)
         for world in worlds.values():
             stack.push_async_callback(world.close)
-        _check(worlds, settings["made_of"], folder)
+        check_worlds(worlds, settings["made_of"], folder, "replay")
         environments = {name: world.environment() for name, world in worlds.items()}
         for environment in environments.values():
             stack.push_async_callback(environment.close)
@@ -106,7 +106,17 @@ async def _compare(
         replayed.differing[trajectory.episode] = problem
 
 
-def _config(raw: dict[str, Any], folder: Path) -> Config:
+def config_of(raw: dict[str, Any], folder: Path, wish: str) -> Config:
+    """Return the configuration of a run.
+
+    Args:
+        raw: as its file has it.
+        folder: of the run.
+        wish: what is to be done with it, in one verb.
+
+    Raises:
+        BadRow: it is of another version.
+    """
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
@@ -115,12 +125,24 @@ def _config(raw: dict[str, Any], folder: Path) -> Config:
         raise BadRow(
             f"not a configuration of this version: {place}: {first['msg']}",
             where=str(folder / "config.json"),
-            remedy="replay it with the version that made it",
+            remedy=f"{wish} it with the version that made it",
         ) from error
 
 
-def _check(worlds: Mapping[str, World], made_of_then: Mapping[str, str], folder: Path) -> None:
-    """Refuse worlds that are others by now; what was installed since is none of its business."""
+def check_worlds(
+    worlds: Mapping[str, World], made_of_then: Mapping[str, str], folder: Path, wish: str
+) -> None:
+    """Refuse worlds that are others by now; what was installed since is none of its business.
+
+    Args:
+        worlds: of today, by name.
+        made_of_then: what the run was made of.
+        folder: of the run.
+        wish: what is to be done with it, in one verb.
+
+    Raises:
+        BadInput: a world has changed.
+    """
     now = made_of(worlds)
     wanted = {what: key for what, key in made_of_then.items() if what.startswith("world ")}
     changed = [what for what, key in sorted(wanted.items()) if now.get(what) != key]
@@ -128,7 +150,7 @@ def _check(worlds: Mapping[str, World], made_of_then: Mapping[str, str], folder:
         raise BadInput(
             f"{changed[0]} is another one than this run was made with",
             where=str(folder),
-            remedy="replay it with the version that made it",
+            remedy=f"{wish} it with the version that made it",
         )
 
 
