@@ -18,6 +18,8 @@ from simulators.served.stdio import Lines, serve_stdio
 from simulators.sql.engine import Engine
 from simulators.sql.load import load_application
 from simulators.sql.world import SqlWorld
+from synth.app import serve
+from synth.core.sandbox.confine import hidden_places, tier
 from synth.core.store import Workspace
 from tool_registry import browse
 from tool_registry.crawl import crawl
@@ -209,17 +211,23 @@ def test_lines_are_cut_however_they_arrive_and_the_unfinished_one_is_none():
     assert asyncio.run(run()) == (["one", "two", "", "12345678"], False)
 
 
-@pytest.mark.soak  # a confined server does not see an editable installation that lies elsewhere
-def test_our_own_crawler_takes_every_tool_with_its_effect_from_the_printed_entry(tmp_path):
-    line = [*COMMAND[:4], "clinic", "--print-config"]
-    printed = subprocess.run(line, capture_output=True, timeout=60, check=True)
+def visible_when_confined():
+    """Say whether a confined server finds this program: what lies in homes is hidden from it."""
+    here = Path(serve.__file__)
+    shown = any(here.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    hidden = any(here.is_relative_to(folder) for folder in ("/tmp", *hidden_places()))
+    return tier() != "rlimits" and (shown or not hidden)
+
+
+@pytest.mark.skipif(not visible_when_confined(), reason="unconfined, or installed out of sight")
+def test_our_own_crawler_takes_every_tool_with_its_effect(tmp_path):
     entry = tmp_path / "mcp.json"
-    entry.write_bytes(printed.stdout)
+    server = {"command": COMMAND[0], "args": COMMAND[1:]}
+    entry.write_text(json.dumps({"mcpServers": {"library": server}}), encoding="utf-8")
     workspace = Workspace(tmp_path / "workspace")
     (server,) = asyncio.run(crawl([str(entry)], workspace=workspace)).servers
-    specs = load_application("clinic").specs
-    assert (server.outcome, server.tools) == ("ok", len(specs) + 1), server.reason
-    for name, spec in specs.items():
-        found = browse.show(workspace, f"{server.server}/{name}")["versions"][0]
+    assert (server.outcome, server.tools) == ("ok", len(WORLD.tools()) + 1), server.reason
+    for spec in WORLD.tools():
+        found = browse.show(workspace, f"{server.server}/{spec.name}")["versions"][0]
         assert (found["effect"], found["effect_source"]) == (spec.effect, "annotated")
         assert found["parameters"] == spec.parameters
