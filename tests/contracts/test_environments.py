@@ -46,7 +46,7 @@ def sampled_calls(engine, count=30, tries=600):
     """Draw calls and keep those that work, half of them writes, with some failing ones between."""
     environment, rng, kept = engine.environment(), random.Random(3), []
     environment.reset_now(SEED)
-    names = list(engine.application.tools)
+    names = list(engine.application.specs)
     for _ in range(tries):
         rows = {t: environment.query(f"SELECT * FROM {t} ORDER BY id") for t in engine.tables}
         rows = {t: found or [dict.fromkeys(engine.tables[t].columns)] for t, found in rows.items()}

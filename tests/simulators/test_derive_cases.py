@@ -26,7 +26,7 @@ def sampled(stage, kind, tools=None, draws=60):
     tasks, reasons = [], Counter()
     for seed in range(draws):
         try:
-            chosen = tools or tuple(stage.application.tools)
+            chosen = tools or tuple(stage.application.specs)
             tasks.append(sample(stage, kind, chosen, 0, random.Random(seed)))
         except NotSuitable as reason:
             reasons[reason.what] += 1

@@ -23,7 +23,7 @@ WORKSHOP = Path(__file__).parent / "data" / "workshop.yaml"
 
 def sampled(stage, kind, seed):
     try:
-        return sample(stage, kind, tuple(stage.application.tools), 1, random.Random(seed)).key
+        return sample(stage, kind, tuple(stage.application.specs), 1, random.Random(seed)).key
     except NotSuitable as reason:
         return reason.what
 
@@ -48,7 +48,7 @@ def test_the_same_chance_gives_the_same_task_in_another_process():
         "from simulators.sql.stage import Stage\n"
         "from synth.core.types import TaskKind\n"
         "stage = Stage(Engine(load_application(sys.argv[1])))\n"
-        "tools = tuple(stage.application.tools)\n"
+        "tools = tuple(stage.application.specs)\n"
         "for kind in TaskKind:\n"
         "    print(blueprint(stage, kind, tools, 2, random.Random(5)).key)\n"
     )
@@ -81,7 +81,7 @@ def reason_for(stage, kind, tools):
 
 
 def test_reasons_name_what_is_missing(stage):
-    everything = tuple(stage.application.tools)
+    everything = tuple(stage.application.specs)
     assert reason_for(stage, TaskKind.SINGLE_WRITE, ("find_person", "refer")) == {"no_tools"}
     assert reason_for(stage, TaskKind.LOOKUP, ("list_jobs", "open_job")) == {"no_goal"}
     assert reason_for(stage, TaskKind.FORBIDDEN, ("find_person", "refer")) == {"no_rule"}
@@ -144,7 +144,7 @@ def test_an_operator_owns_every_row(workshop_file):
             task = sample(
                 stage,
                 TaskKind.SINGLE_WRITE,
-                tuple(stage.application.tools),
+                tuple(stage.application.specs),
                 0,
                 random.Random(seed),
             )

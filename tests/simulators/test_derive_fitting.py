@@ -21,7 +21,7 @@ def _hotel():
 
 
 def attempt_for(stage, seed, tool):
-    attempt = Attempt(stage, tuple(stage.application.tools), 0, random.Random(seed))
+    attempt = Attempt(stage, tuple(stage.application.specs), 0, random.Random(seed))
     attempt.meet(tool)
     return attempt
 
@@ -136,7 +136,7 @@ def test_conditions_are_asked_together_only_where_their_text_allows_it(hotel, te
 
 
 def test_no_later_wish_of_a_chain_names_what_an_earlier_one_changed(hotel):
-    tools = tuple(hotel.application.tools)
+    tools = tuple(hotel.application.specs)
     there = set(hotel.scene(0).column("SELECT id FROM bookings"))
     chains = 0
     for seed in range(80):
@@ -163,7 +163,7 @@ def test_no_later_wish_of_a_chain_names_what_an_earlier_one_changed(hotel):
 @pytest.mark.parametrize("kind", TaskKind)
 def test_most_attempts_at_a_task_succeed(hotel, kind):
     # Sampling costs what its attempts cost; before goals were drawn to fit, half of them failed.
-    tools = tuple(hotel.application.tools)
+    tools = tuple(hotel.application.specs)
     found = 0
     for seed in range(30):
         try:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from simulators.sql.blueprint import REASONS, sample
+from simulators.sql.blueprint import REASONS, kinds, sample
 from simulators.sql.engine import Engine
 from simulators.sql.load import applications, load_application
 from simulators.sql.stage import Stage
@@ -34,7 +34,7 @@ def _made_for(request, workshop):
         engine = workshop if name == "workshop" else Engine(load_application(name))
         stage = Stage(engine)
         tasks, rejected = [], Counter()
-        for kind in TaskKind:
+        for kind in kinds(stage):
             for number in range(SAMPLES):
                 tools = toolset(stage, random.Random(f"tools {kind} {number}"))
                 try:
@@ -48,7 +48,7 @@ def _made_for(request, workshop):
 
 def toolset(stage, rng):
     """All tools but a few; the hand-off is always there."""
-    tools = list(stage.application.tools)
+    tools = list(stage.application.specs)
     missing = set(rng.sample(tools, 2)) - {stage.application.handoff}
     return tuple(tool for tool in tools if tool not in missing)
 
@@ -72,10 +72,17 @@ def play(stage, task, calls):
     environment = fresh(stage, task)
     results = []
     for call in calls:
-        result = environment.call_now(call.tool, call.arguments)
+        result = made_by(environment, task, call)
         assert result.ok, (task.clauses, call, result.content)
         results.append(json.loads(result.content))
     return environment.diff_now(), results
+
+
+def made_by(environment, task, call):
+    """Execute a call with the tools of whoever makes it."""
+    if call.by == "user":
+        return environment.act_now(task.user, call.tool, call.arguments)
+    return environment.call_now(call.tool, call.arguments)
 
 
 def values_in(data):
@@ -109,9 +116,10 @@ def _meanings(parameter, value):
 
 
 def test_every_kind_can_be_sampled(made):
-    _, tasks, rejected = made
+    stage, tasks, rejected = made
+    assert set(TaskKind) - set(kinds(stage)) <= {TaskKind.USER_ACT}
     counts = Counter(task.kind for task in tasks)
-    assert {kind for kind in TaskKind if counts[kind] < SAMPLES // 10} == set(), counts
+    assert {kind for kind in kinds(stage) if counts[kind] < SAMPLES // 10} == set(), counts
     assert set(rejected) <= set(REASONS)
 
 
@@ -135,7 +143,9 @@ def test_a_write_changes_something_and_a_question_nothing(made):
 def test_solutions_use_the_tools_of_the_agent_only(made):
     stage, tasks, _ = made
     for task in tasks:
-        assert {call.tool for call in task.solution} <= set(task.tools)
+        assert {call.tool for call in task.solution if call.by == "agent"} <= set(task.tools)
+        acts = [(act.tool, act.arguments) for act in task.acts]
+        assert all((c.tool, c.arguments) in acts for c in task.solution if c.by == "user")
         for call in task.solution:
             assert call.effect == Effect(stage.application.tools[call.tool].effect)
 
@@ -184,7 +194,7 @@ def test_every_write_counts(made):
                 continue
             environment = fresh(stage, task)
             for other in task.solution[:dropped] + task.solution[dropped + 1 :]:
-                environment.call_now(other.tool, other.arguments)
+                made_by(environment, task, other)
             assert environment.diff_now() not in task.diffs, (task.clauses, call)
 
 
@@ -199,7 +209,7 @@ def test_decoys_run_and_end_elsewhere(made):
                 assert results[-1] != play(stage, task, task.solution)[1][-1]
             else:
                 assert diff not in task.diffs, (task.clauses, name)
-    for kind in TaskKind:
+    for kind in kinds(stage):
         wanted = {"wrongful_compliance"} if kind in REFUSALS else {"wrong_entity"}
         for name in {*wanted, "over_write"}:
             assert counts[kind, name] >= 0.5 * len(of_kind(tasks, kind)), (kind, name)
@@ -222,7 +232,7 @@ def test_only_the_kind_for_it_breaks_a_rule(made):
         for call in task.solution:
             for rule in stage.application.policy_rules:
                 assert rule.tool != call.tool or not breaks(stage, environment, rule, call, user)
-            environment.call_now(call.tool, call.arguments)
+            made_by(environment, task, call)
 
 
 def who(stage, task):
