@@ -54,7 +54,7 @@ def dataset_row(planned: Planned, agent: Agent, episode: Episode, tools: str) ->
     trajectory = episode.trajectory
     return {
         "id": trajectory.episode,
-        "messages": [_openai(message) for message in trajectory.messages],
+        "messages": [openai_message(message) for message in trajectory.messages],
         "tools": tools,
         "application": trajectory.world,
         "kind": str(trajectory.kind),
@@ -68,7 +68,8 @@ def dataset_row(planned: Planned, agent: Agent, episode: Episode, tools: str) ->
     }
 
 
-def _openai(message: Message) -> dict[str, Any]:
+def openai_message(message: Message) -> dict[str, Any]:
+    """Return a message as rows have it: in the OpenAI shape, its content never null."""
     row = message.openai()
     if row["content"] is None:
         row["content"] = ""  # several chat templates fail on a null content

@@ -32,6 +32,7 @@ from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow
 from synth.core.locks import lock_folder
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
+from synth.fork import Prefix
 from synth.rowfile import RowFile, again, read_rows, sealed
 
 
@@ -52,6 +53,8 @@ class Planned(Frozen):
     """Candidates that were given up on the way to this one, by reason."""
     decoys: dict[str, tuple[int, int]] = {}
     """Wrong solution -> how often the gate tried it on these candidates, how often it failed."""
+    prefix: Prefix | None = None
+    """What is kept of the episode that it is a fork of, if it is one."""
 
 
 class Episode(Frozen):

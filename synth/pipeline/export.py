@@ -89,7 +89,7 @@ def export(
     for row in rows:
         row["messages"] = IDS[ids](row["messages"])
     files = {}
-    with _staged(folder) as scratch:
+    with staged(folder) as scratch:
         for exporter in exporters:
             name = f"train{exporter.suffix}"
             files[str(folder / name)] = exporter.write(rows, scratch / name)
@@ -103,7 +103,7 @@ def export(
 
 
 @contextmanager
-def _staged(folder: Path) -> Iterator[Path]:
+def staged(folder: Path) -> Iterator[Path]:
     """Give a folder whose files replace those of `folder` at the end of the block.
 
     Where the block fails all is as it was: a data set is never half the old and half the new one.

@@ -21,6 +21,7 @@ from synth.core.store import Workspace
 from synth.core.types import Agent, Fork, Task, ToolSpec
 from synth.episode import play_and_judge
 from synth.fork import after_calls, calls_in, check_place, cut, places, regimes_of
+from synth.pairs import ORIGINS
 from synth.pipeline.compose import made_of
 from synth.pipeline.engine import staged
 from synth.pipeline.ingest import ingest
@@ -40,8 +41,6 @@ from synth.reference import ReferenceAgent
 from synth.rowfile import RowFile
 from synth.run import Episode, Planned, Run, read_settings
 
-ORIGINS = "origins.jsonl"
-"""The episodes that were forked, as they were: what a fork is compared with."""
 _ASKED = "forks"
 """What a run of forks is made of besides: what was asked for."""
 

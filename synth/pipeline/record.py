@@ -7,7 +7,7 @@ model was trained on them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -36,16 +36,30 @@ class Training:
     checkpoint: Path
 
 
-def record_export(workspace: Workspace, run: Path, files: Mapping[str, int]) -> None:
-    """Enter the files of an export: path -> number of rows, which are the first accepted ones.
+def record_export(
+    workspace: Workspace,
+    run: Path,
+    files: Mapping[str, int],
+    episodes: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Enter the files of an export.
+
+    Args:
+        workspace: whose registry.
+        run: the run folder.
+        files: path -> number of rows.
+        episodes: path -> the episode of each row; the first accepted ones if left out.
 
     Raises:
         StoreLocked: the registry stayed open elsewhere; the files are complete all the same.
     """
-    episodes = {episode.trajectory.episode: episode for episode in read_episodes(run)}
-    rows = list(accepted(read_plan(run), episodes, max(files.values(), default=0)))
+    if episodes is None:
+        found = {episode.trajectory.episode: episode for episode in read_episodes(run)}
+        rows = accepted(read_plan(run), found, max(files.values(), default=0))
+        first = [planned.episode for planned, _ in rows]
+        episodes = {name: first[:count] for name, count in files.items()}
     with workspace.write() as con:
-        for name, count in files.items():
+        for name in files:
             path = Path(name).resolve()
             export = {
                 "export": content_key([run.name, str(path), _sha256(path)], digits=16),
@@ -61,9 +75,9 @@ def record_export(workspace: Workspace, run: Path, files: Mapping[str, int]) -> 
                     "export": export["export"],
                     "row": number,
                     "run": run.name,
-                    "episode": planned.episode,
+                    "episode": episode,
                 }
-                for number, (planned, _) in enumerate(rows[:count])
+                for number, episode in enumerate(episodes[name])
             )
             insert(con, "export_rows", of_export, conflict="replace")
 
