@@ -218,6 +218,11 @@ class SharedBooks:
             tab.told += 1
             self.ledger.restore([entry])
 
+    def refuse(self, tab: Tab) -> None:
+        """Give no leave any more to a worker that is gone."""
+        for number in tuple(tab.asked):
+            self.spent(tab, number, None)
+
     def settle(self, tab: Tab, entries: list[dict[str, Any]]) -> None:
         """Close the tab of a worker that is gone.
 
@@ -230,10 +235,18 @@ class SharedBooks:
         self.ledger.restore(entries[tab.told :])
 
     def paused(self, place: Place, seconds: float, why: str) -> None:
-        """Note that an endpoint wants no request for so long."""
+        """Note that an endpoint wants no request for so long; a longer pause stays what it is."""
         from synth.core.llm.open import Waiting  # brings openai, which takes a second to import
 
-        self._pauses[place] = Waiting(place[0] or "", time.time() + seconds, why, 0)
+        until, known = time.time() + seconds, self._pauses.get(place)
+        if known is None or until > known.until:
+            self._pauses[place] = Waiting(place[0] or "", until, why, 0)
+
+    def pauses(self) -> list[tuple[Place, float, str]]:
+        """Return the pauses that last: endpoint, seconds that are left, and why."""
+        now = time.time()
+        left = ((place, one.until - now, one.why) for place, one in self._pauses.items())
+        return [pause for pause in left if pause[1] > 0]
 
     def waiting(self) -> list[Waiting]:
         """Return the endpoints that want no request for now."""

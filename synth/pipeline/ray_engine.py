@@ -13,19 +13,19 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from synth.core.config import DEFAULT_KEY, Config
+from synth.core.config import DEFAULT_KEY, LOCAL, Config, ModelConfig
 from synth.core.errors import ToolloomError
 from synth.core.types import Agent
 from synth.pipeline.books import Failed, HandedOut, Place, SharedBooks, Tab, raised
 from synth.pipeline.cast import Holds
-from synth.pipeline.cluster import Cluster, RayError, RayTaskError, ray
+from synth.pipeline.cluster import Cluster, RayError, RayTaskError, ray, said
 from synth.pipeline.engine import Workers
 from synth.pipeline.progress import Goal
-from synth.pipeline.shards import SHARDS, merge
+from synth.pipeline.seats import Seat, Seats, fatal
+from synth.pipeline.shards import SHARDS, Held, merge
 from synth.pipeline.worker import Answer, Order, Worker
 from synth.run import Episode, Planned, Run
 
@@ -37,18 +37,6 @@ CLOSE_S = 20.0
 """Seconds that a worker has to write everything down."""
 _CALLS = 100_000
 """Calls of one actor at once: it is this process that bounds them."""
-
-
-@dataclass(slots=True, eq=False)
-class _Seat:
-    """One worker, as this process knows it."""
-
-    name: str
-    actor: Any
-    tab: Tab
-    playing: set[str] = field(default_factory=set)
-    listening: asyncio.Task[None] | None = None
-    gone: asyncio.Task[None] | None = None
 
 
 class RayEngine:
@@ -69,37 +57,39 @@ class RayEngine:
         self._holds = None if books is None else Holds(books.waiting)
         self._session = secrets.token_hex(4)
         self._wanted = self._hired = self._deaths = 0
-        self._seats: list[_Seat] = []
+        self._seats = Seats()
         self._hiring: set[asyncio.Task[None]] = set()
         self._leaving: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()
-        """A worker is there, or none will be."""
-        self._problem: BaseException | None = None
-        self._over = self._closed = False
+        self._unmerged: set[Seat] = set()
+        """Workers that are gone, whose shards are not part of the run yet."""
+        self._closed = False
         self._cluster: Cluster | None = None
 
     async def start(self, workers: int | None, most: int) -> None:
         """Connect to the cluster, and wait for the first worker.
 
         Args:
-            workers: how many; None is one for each CPU of the cluster.
+            workers: how many; None is one for each CPU of the cluster. No endpoint is asked more
+                at once than by one process, so that there are no more than that.
             most: more of them have nothing to do.
 
         Raises:
             ToolloomError: there is no cluster, or no worker can work; says why.
         """
         self._cluster = Cluster(workers)
-        self._wanted = min(workers or self._cluster.cpus, most)
+        asked = _shared(self._order.config).values()
+        bounds = (model.concurrency for model in asked)
+        self._wanted = min(workers or self._cluster.cpus, most, *bounds)
         if self._books is None:
             self.concurrency = 2 * self._wanted  # while one is played, the next is on its way
         else:
             self.concurrency = max(self.concurrency, self._wanted)
-        self._order = replace(self._order, config=_shared(self._order.config, self._wanted))
+        self._order = replace(self._order, config=_share(self._order.config, self._wanted))
         for _ in range(self._wanted):
             self._hire()
         try:
             async with asyncio.timeout(START_S):
-                await self._free()
+                await self._seats.ready()
         except TimeoutError as error:
             raise ToolloomError(
                 f"no worker has started within {START_S:.0f} s",
@@ -110,12 +100,26 @@ class RayEngine:
     # --- workers -----------------------------------------------------------------------------
 
     def _hire(self) -> None:
-        task = asyncio.create_task(self._open_seat())
-        self._hiring.add(task)
-        task.add_done_callback(self._hiring.discard)
+        self._mind(self._hiring, asyncio.create_task(self._open_seat()))
+
+    def _mind(self, tasks: set[asyncio.Task[None]], task: asyncio.Task[None]) -> None:
+        """Keep a task while it lasts; if it fails, no worker can work."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self._seats.give_up(error)
+
+        tasks.add(task)
+        task.add_done_callback(ended)
 
     async def _open_seat(self) -> None:
-        """Start a worker, and give it a seat when it is ready."""
+        """Start a worker, and give it a seat when it is ready.
+
+        Raises:
+            ToolloomError: it cannot work, or its shard cannot become part of the run.
+        """
         self._hired += 1
         name = f"{self._session}-{self._hired}"
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
@@ -128,88 +132,77 @@ class RayEngine:
         def answer(number: int, refusal: Failed | None) -> None:
             actor.leave.remote(number, refusal)
 
-        seat = _Seat(name, actor, Tab(answer))
+        seat = Seat(name, actor, Tab(answer))
         try:
             # Keys go with a call and not with the actor, whose arguments the cluster keeps.
             problem = await actor.open.remote(_keys(self._order.config))
-            if problem is not None:
-                raise raised(problem)
-        except RayTaskError as error:
-            self._give_up(error)
+        except RayTaskError:
+            raise  # a defect
         except RayError as error:
             await self._mourn(seat, error)
-        except ToolloomError as error:
-            self._give_up(error)
+            return
         except asyncio.CancelledError:
             await self._settle(seat)
             raise
-        else:
-            if self._books is not None:
-                seat.listening = asyncio.create_task(self._listen(seat, self._books))
-            self._seats.append(seat)
-            self._changed.set()
+        if problem is not None:
+            raise raised(problem)
+        self._welcome(seat)
 
-    def _give_up(self, problem: BaseException) -> None:
-        self._problem = self._problem or problem
-        self._changed.set()
+    def _welcome(self, seat: Seat) -> None:
+        """Tell a worker what the others have been told, and give it a seat."""
+        if self._books is not None:
+            for pause in self._books.pauses():
+                seat.actor.pause.remote(*pause)
+            seat.listening = asyncio.create_task(self._listen(seat, self._books))
+        if self._seats.over:
+            seat.actor.end.remote()
+        self._seats.add(seat)
 
-    async def _free(self) -> _Seat:
-        """Return the worker with least to do, once there is one.
-
-        Raises:
-            ToolloomError: no worker can work.
-        """
-        while True:
-            if self._problem is not None:
-                raise self._problem
-            if self._seats:
-                return min(self._seats, key=lambda seat: len(seat.playing))
-            self._changed.clear()
-            await self._changed.wait()
-
-    def _mourn(self, seat: _Seat, error: RayError) -> asyncio.Future[None]:
+    def _mourn(self, seat: Seat, error: RayError) -> asyncio.Future[None]:
         """Let a worker go that died; the future is done once its shard is part of the run."""
         if seat.gone is None:
-            if seat in self._seats:
-                self._seats.remove(seat)
+            self._seats.remove(seat)
             seat.gone = asyncio.create_task(self._replace(seat, error))
-            self._leaving.add(seat.gone)
-            seat.gone.add_done_callback(self._leaving.discard)
+            self._mind(self._leaving, seat.gone)
         return asyncio.shield(seat.gone)
 
-    async def _replace(self, seat: _Seat, error: RayError) -> None:
-        await self._settle(seat)
+    async def _replace(self, seat: Seat, error: RayError) -> None:
+        with suppress(Held):  # `close` tries again: what was reserved stays reserved meanwhile
+            await self._settle(seat)
         if self._books is not None:
             lost = {episode for episode in seat.playing if episode not in self._run.episodes}
             self._books.journal.recall(lost)
         self._deaths += 1
         if self._deaths > DEATHS * self._wanted:
-            said = " ".join(str(error).split())
-            self._give_up(
-                ToolloomError(
-                    f"{self._deaths} workers died, and no episode was finished meanwhile: {said}",
-                    where="the Ray cluster",
-                    remedy="mend the cause; the same command goes on",
-                )
+            raise ToolloomError(
+                f"{self._deaths} workers died, and no episode was finished meanwhile: "
+                + said(error),
+                where="the Ray cluster",
+                remedy="mend the cause; the same command goes on",
             )
-        elif not (self._over or self._closed):
+        if not (self._seats.over or self._closed):
             self._hire()
 
-    async def _settle(self, seat: _Seat) -> None:
-        """End a worker, and make its shard part of the run."""
+    async def _settle(self, seat: Seat) -> None:
+        """End a worker, and make its shard part of the run. May be done again if it fails.
+
+        Raises:
+            Held: the worker does not end.
+            ToolloomError: a row of the shard is damaged, or the disk is full.
+        """
+        self._unmerged.add(seat)
         ray.kill(seat.actor)
         if seat.listening is not None:
             seat.listening.cancel()
             await asyncio.gather(seat.listening, return_exceptions=True)
-        try:
-            spent = await merge(self._run, self._run.path / SHARDS / seat.name)
-        except ToolloomError as error:
-            self._give_up(error)
-            raise
+        if self._books is not None:
+            self._books.refuse(seat.tab)
+        spent = await merge(self._run, self._run.path / SHARDS / seat.name)
         if self._books is not None:
             self._books.settle(seat.tab, spent)
+        self._unmerged.discard(seat)
 
-    async def _listen(self, seat: _Seat, books: SharedBooks) -> None:
+    async def _listen(self, seat: Seat, books: SharedBooks) -> None:
         """Hear all that a worker has to tell."""
         try:
             while True:
@@ -228,7 +221,7 @@ class RayEngine:
                 with suppress(ToolloomError):  # whoever plays is told
                     await self._mourn(seat, error)
 
-    def _paused(self, seat: _Seat, place: Place, seconds: float, why: str) -> None:
+    def _paused(self, seat: Seat, place: Place, seconds: float, why: str) -> None:
         """Let an endpoint that wants to be left alone be left alone by all."""
         assert self._books is not None
         self._books.paused(place, seconds, why)
@@ -247,10 +240,9 @@ class RayEngine:
         name = planned.episode
         rows = planned.model_dump_json().encode(), agent.model_dump_json().encode()
         while True:
-            seat = await self._free()
-            known = {} if self._books is None else self._books.journal.take(name)
-            seat.playing.add(name)
+            seat = await self._seats.take(name)
             try:
+                known = {} if self._books is None else self._books.journal.take(name)
                 answer = await seat.actor.play.remote(*rows, patient, known)
             except RayTaskError:
                 raise  # a defect: as it would be here
@@ -259,11 +251,19 @@ class RayEngine:
                 done = self._run.episodes.get(name)
                 if done is not None:
                     return done
+                if self._seats.killed(name) and self._seats.problem is None:
+                    self._forget(name)
+                    return fatal(planned, said(error))
             else:
                 self._deaths = 0
+                self._seats.survived(name)
                 return self._read(name, answer)
             finally:
-                seat.playing.discard(name)
+                self._seats.leave(seat, name)
+
+    def _forget(self, name: str) -> None:
+        if self._books is not None:
+            self._books.journal.forget(name)
 
     def _read(self, name: str, answer: Answer) -> Episode | None:
         """Return what became of an episode.
@@ -287,12 +287,17 @@ class RayEngine:
 
     def end(self) -> None:
         """Let no model be asked any more; replies under way still arrive."""
-        self._over = True
+        self._seats.end()
         for seat in self._seats:
             seat.actor.end.remote()
 
     async def close(self) -> None:
-        """End all workers, and make their shards part of the run. Harmless when called twice."""
+        """End all workers, and make their shards part of the run. Harmless when called twice.
+
+        Raises:
+            Held: a worker does not end; the next session makes its shard part of the run.
+            ToolloomError: a shard cannot become part of the run. Those of the others did.
+        """
         if self._closed:
             return
         self._closed = True
@@ -301,13 +306,17 @@ class RayEngine:
                 task.cancel()
             await asyncio.gather(*self._hiring, return_exceptions=True)
             await asyncio.gather(*self._leaving, return_exceptions=True)
-            await asyncio.gather(*(self._leave(seat) for seat in self._seats))
+            last = [self._settle(seat) for seat in self._unmerged]
+            last += [self._leave(seat) for seat in self._seats]
+            ends = await asyncio.gather(*last, return_exceptions=True)
         finally:
-            self._seats.clear()
             if self._cluster is not None:
                 self._cluster.leave()
+        for end in ends:
+            if end is not None:
+                raise end
 
-    async def _leave(self, seat: _Seat) -> None:
+    async def _leave(self, seat: Seat) -> None:
         """Let a worker write everything down and tell the rest; then end it."""
         with suppress(RayError, TimeoutError):
             async with asyncio.timeout(CLOSE_S):
@@ -335,8 +344,6 @@ async def hired(
         ToolloomError: there is no cluster, or no worker can work.
         BadConfig: a price is missing.
     """
-    journal = HandedOut(run.path, finished=run.episodes) if config.models.roles() else None
-    books = None if journal is None else SharedBooks(config, journal)
     budget = config.budget
     order = Order(
         name="",
@@ -347,21 +354,36 @@ async def hired(
         made_of=run.made_of,
         limited=any(limit is not None for limit in (budget.requests, budget.tokens, budget.money)),
     )
-    engine = RayEngine(order, run, books, concurrency=concurrency)
+    journal = HandedOut(run.path, finished=run.episodes) if config.models.roles() else None
     try:
-        await engine.start(workers.count, goal.accept or goal.episodes or 1)
-        yield engine, books
+        books = None if journal is None else SharedBooks(config, journal)
+        engine = RayEngine(order, run, books, concurrency=concurrency)
+        try:
+            await engine.start(workers.count, goal.accept or goal.episodes or 1)
+            yield engine, books
+        finally:
+            await engine.close()
     finally:
-        await engine.close()
         if journal is not None:
             journal.close()
 
 
-def _shared(config: Config, workers: int) -> Config:
-    """Return the configuration of one of so many workers: together they ask no more at once."""
+def _shared(config: Config) -> dict[str, ModelConfig]:
+    """Return the models that all workers ask at one place, by role: not those in a worker."""
+    asked = config.models.asked()
+    return {role: model for role, model in asked.items() if not model.model.startswith(LOCAL)}
+
+
+def _share(config: Config, workers: int) -> Config:
+    """Return the configuration of one of so many workers: together they ask no more at once.
+
+    Args:
+        config: of the run.
+        workers: no more than what any endpoint may be asked at once.
+    """
     shares = {
-        role: model.model_copy(update={"concurrency": max(1, model.concurrency // workers)})
-        for role, model in config.models.roles().items()
+        role: model.model_copy(update={"concurrency": model.concurrency // workers})
+        for role, model in _shared(config).items()
     }
     return config.model_copy(update={"models": config.models.model_copy(update=shares)})
 

@@ -18,22 +18,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from synth.core.errors import ToolloomError
+from synth.core.errors import BadPlace, ToolloomError
 from synth.core.locks import lock_folder
 from synth.rowfile import read_rows
 from synth.run import Episode, Run
 
 SHARDS = "shards"
-GONE_S = 60.0
-"""Seconds that a worker has to end after whoever gave it work has ended."""
+GONE_S = 120.0
+"""Seconds that a worker has to end after whoever gave it work has ended. If its machine is lost,
+the lock lasts as long as the server of the shared folder believes in it: 90 s is usual for NFS."""
 _LOOK_S = 0.1
+
+
+class Held(ToolloomError):
+    """The worker that writes a shard does not end. Nothing of it is lost, and nothing taken."""
 
 
 async def merge_all(run: Run) -> None:
     """Make part of a run what earlier sessions left behind.
 
     Raises:
-        ToolloomError: a worker of one of them does not end.
+        Held: a worker of one of them does not end.
     """
     folder = run.path / SHARDS
     for shard in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -47,7 +52,7 @@ async def merge(run: Run, shard: Path) -> list[dict[str, Any]]:
         What the worker spent, in order; requests that were under way when it ended come last.
 
     Raises:
-        ToolloomError: the worker does not end.
+        Held: the worker does not end.
         BadRow: a row is damaged; names file and line.
         DiskFull: the shard is as it was.
     """
@@ -94,9 +99,15 @@ async def _locked(shard: Path) -> int:
     while True:
         try:
             return lock_folder(shard, "worker's shard")
-        except ToolloomError:
+        except BadPlace:
+            raise
+        except ToolloomError as error:
             if loop.time() > deadline:
-                raise
+                raise Held(
+                    f"{error.what}, and does not end",
+                    where=str(shard),
+                    remedy="end it, or its machine; the same command then takes over what it wrote",
+                ) from error
             await asyncio.sleep(_LOOK_S)
 
 

@@ -167,3 +167,44 @@ def test_an_error_that_is_more_than_words_crosses_as_its_words():
     error = raised(failed(ServerFailed("it hangs", where="server", outcome="timeout")))
     assert type(error) is ToolloomError
     assert str(error) == "server: it hangs"
+
+
+def test_who_is_gone_is_given_no_leave_and_what_it_had_stays_reserved(tmp_path):
+    async def go():
+        journal = HandedOut(tmp_path)
+        books = SharedBooks(load_config(None, [*MODEL, "budget.requests=2"]), journal)
+        answers = {"gone": [], "other": []}
+        gone, other = (
+            Tab(lambda number, refusal, who=who: answers[who].append((number, refusal)))
+            for who in answers
+        )
+        books.ask(gone, 0, "agent", 1, 1)
+        books.ask(other, 0, "agent", 1, 1)
+        books.ask(gone, 1, "agent", 1, 1)
+        books.ask(other, 1, "agent", 1, 1)
+        await asyncio.sleep(0)
+        books.refuse(gone)
+        books.spent(other, 0, None)  # it was not sent: there is room for another one
+        await asyncio.sleep(0.01)
+        assert answers == {"gone": [(0, None)], "other": [(0, None), (1, None)]}
+        assert books.ledger._reserved.requests == 2
+        books.settle(gone, [])
+        assert books.ledger._reserved.requests == 1
+        journal.close()
+
+    asyncio.run(go())
+
+
+def test_a_shorter_pause_shortens_none_and_one_that_is_over_is_told_to_nobody(tmp_path):
+    journal = HandedOut(tmp_path)
+    books = SharedBooks(load_config(None, MODEL), journal)
+    here, there = ("http://a/v1", ""), ("http://b/v1", "")
+    for place, seconds, why in ((here, 60.0, "429"), (here, 5.0, "503"), (there, -1.0, "over")):
+        books.paused(place, seconds, why)
+    ((place, seconds, why),) = books.pauses()
+    assert (place, why) == (here, "429")
+    assert 50 < seconds <= 60
+    assert [waiting.why for waiting in books.waiting()] == ["429"]
+    books.paused(here, 300.0, "429 again")
+    assert books.pauses()[0][2] == "429 again"
+    journal.close()

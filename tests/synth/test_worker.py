@@ -8,12 +8,12 @@ import pytest
 
 from synth.core import jsonl
 from synth.core.config import load_config
-from synth.core.errors import BadInput, ToolloomError
+from synth.core.errors import BadInput
 from synth.core.llm.mock.threads import serving
 from synth.pipeline.books import HandedOut, SharedBooks, Tab, raised
 from synth.pipeline.compose import made_of
 from synth.pipeline.generate import Generation
-from synth.pipeline.shards import merge_all
+from synth.pipeline.shards import Held, merge_all
 from synth.pipeline.worker import Order, Worker
 from synth.pipeline.worlds import open_applications
 from synth.run import Episode, Run
@@ -91,7 +91,7 @@ def test_a_shard_whose_worker_lives_is_waited_for(planned, monkeypatch):
         worker = Worker(order_of(run))
         await worker.open({})
         await play(worker, run, 0)
-        with pytest.raises(Exception, match="works on this worker's shard"):
+        with pytest.raises(Held, match=r"works on this worker's shard, and does not end .*over"):
             await merge_all(run)
         await worker.close()
         await merge_all(run)
@@ -119,7 +119,7 @@ def test_a_machine_that_would_play_something_else_is_refused(planned, wrong, say
 
 
 def test_a_worker_that_hears_of_a_cool_down_asks_nobody_and_puts_its_episode_off(planned):
-    from synth.pipeline.ray_engine import RayEngine, _Seat  # brings ray, which takes a second
+    from synth.pipeline.ray_engine import RayEngine, Seat  # brings ray, which takes a second
 
     with serving(seed=1) as mock:
         agent = (f"models.agent.base_url={mock.url}", "models.agent.model=fault:http_429_300")
@@ -149,36 +149,15 @@ def test_a_worker_that_hears_of_a_cool_down_asks_nobody_and_puts_its_episode_off
 
     def seat(name):
         pause = SimpleNamespace(remote=lambda *heard: told.append((name, *heard)))
-        return _Seat(name, SimpleNamespace(pause=pause), Tab(lambda number, refusal: None))
+        return Seat(name, SimpleNamespace(pause=pause), Tab(lambda number, refusal: None))
 
     journal = HandedOut(run.path)
     engine = RayEngine(order_of(run), run, SharedBooks(run.config, journal), concurrency=1)
-    engine._seats = [seat("a"), seat("b"), seat("c")]
+    first, *others = seat("a"), seat("b"), seat("c")
+    for one in (first, *others):
+        engine._seats.add(one)
     assert not engine.held()
-    engine._paused(engine._seats[0], place, seconds, why)
+    engine._paused(first, place, seconds, why)
     assert told == [("b", place, seconds, why), ("c", place, seconds, why)]
     assert engine.held()
     journal.close()
-
-
-def test_workers_share_what_an_endpoint_may_be_asked_at_once():
-    from synth.pipeline.ray_engine import _shared
-
-    config = config_of("models.agent.model=m", "models.agent.concurrency=10")
-    assert [_shared(config, n).models.agent.concurrency for n in (1, 3, 10, 40)] == [10, 3, 1, 1]
-    assert _shared(config, 3).fingerprint() == config.fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("address", "says"),
-    [
-        ("127.0.0.1:1", "no connection: .*refused"),
-        ("ray://127.0.0.1:10001", "ray:// is not meant: give HOST:PORT"),
-    ],
-)
-def test_an_address_without_a_cluster_is_named_at_once(monkeypatch, address, says):
-    from synth.pipeline.cluster import Cluster  # brings ray, which takes a second
-
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(ToolloomError, match=f"RAY_ADDRESS={address}: .*{says}"):
-        Cluster(1)
