@@ -55,6 +55,28 @@ def net(events: Iterable[Event], tables: Mapping[str, Table]) -> list[Event]:
     return [(table, old, new) for (table, _), (old, new) in rows.items() if old != new]
 
 
+def own(parts: Iterable[Iterable[Event]], tables: Mapping[str, Table]) -> list[Event]:
+    """Return the net changes that calls made where something else wrote in between.
+
+    Of a row that only calls wrote it is what `net` says. Of one that something else wrote too, it
+    is the columns that calls changed, from what the first of them found to what the last one left.
+
+    Args:
+        parts: the net changes by calls, between which something else wrote.
+        tables: the tables by name.
+    """
+    rows: dict[tuple[str, Any], tuple[Values | None, Values | None]] = {}
+    for table, old, new in (event for part in parts for event in part):
+        key = tables[table].key
+        place = (table, (old or new or ())[key])
+        first, last = rows.get(place, (old, old))
+        if last is not None and old is not None and new is not None:
+            changed = zip(last, old, new, strict=True)
+            new = tuple(kept if was == now else now for kept, was, now in changed)
+        rows[place] = first, new
+    return [(table, old, new) for (table, _), (old, new) in rows.items() if old != new]
+
+
 def read_changes(
     events: Iterable[Event], tables: Mapping[str, Table], ignored: Mapping[str, Collection[str]]
 ) -> list[Change]:

@@ -20,8 +20,11 @@ from simulators.sql.functions import FORMATS
 from simulators.sql.generators import Kinds
 from simulators.sql.guard import Guard, Look, Mode, Refused, look
 from simulators.sql.program import (
+    CHANCE,
+    NOT_NOW,
     USER,
     Arguments,
+    Happening,
     Let,
     Lookup,
     Naming,
@@ -218,6 +221,26 @@ class Compiler:
                     raise self.fail(path, f"unknown parameter {name!r}", suggest(name, known))
             parts.append((literal, name, conversion == "r"))
         return Text(tuple(parts))
+
+    def event(self, name: str) -> Happening:
+        """Compile something that happens by itself."""
+        event, path = self.application.events[name], f"events.{name}"
+        steps: list[Require | Let | Write] = []
+        known = {CHANCE}
+        for let, sql in event.let.items():
+            if let in known:
+                raise self.fail(f"{path}.let.{let}", f"{let!r} is bound already", "rename it")
+            self._one_value(sql, Mode.LET, f"{path}.let.{let}", known)
+            known.add(let)
+            steps.append(Let(let, sql))
+        self._one_value(event.when, Mode.READ, f"{path}.when", known)
+        steps.append(Require(event.when, NOT_NOW, Text(())))
+        for number, sql in enumerate(event.write):
+            here = f"{path}.write[{number}]"
+            if self.look(sql, Mode.WRITE, here, known).readonly:
+                raise self.fail(here, "the statement writes nothing", "use let")
+            steps.append(Write(sql, None))
+        return Happening(name, tuple(steps), self._text(event.says, known, f"{path}.says"))
 
     # --- parameters --------------------------------------------------------------------------
 

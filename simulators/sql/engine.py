@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulators.sql.clock import Clock
 from simulators.sql.compile import Compiler
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.generators import Kinds, Row
@@ -54,7 +55,7 @@ class Engine:
         self.tables, self.empty = read_tables(application)
         guard = Guard(frozenset(self.tables))
         connection = connect(guard, Budget())
-        add_sources(connection, application.clock, str)
+        add_sources(connection, Clock(application.clock), str)
         connection.deserialize("main", self.empty)
         self.compiler = Compiler(application, self.tables, connection, guard)
         check_references(self.compiler)
@@ -64,6 +65,8 @@ class Engine:
         """Tool -> program, whoever holds it."""
         self.programs = {name: self.every[name] for name in application.specs}
         self.user_programs = {name: self.every[name] for name in application.user_specs}
+        self.events = {name: self.compiler.event(name) for name in application.events}
+        """What happens by itself."""
         self.ignored: dict[str, frozenset[str]] = {
             table: frozenset(
                 column.split(".")[1]

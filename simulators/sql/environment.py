@@ -20,21 +20,26 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import orjson
 
-from simulators.sql.changes import lines, read_changes
-from simulators.sql.program import USER, CallFailed, Program, failure
+from simulators.sql.changes import Event, lines, read_changes
+from simulators.sql.program import CHANCE, USER, CallFailed, Happening, Program, failure
 from simulators.sql.store import Store
-from synth.core.errors import BadInput, ToolloomError
-from synth.core.types import CallError, Diff, Scalar, ToolResult, ToolSpec
+from synth.core.errors import BadInput, ToolloomError, UnknownName
+from synth.core.happenings import Due
+from synth.core.types import CallError, Diff, Happened, Scalar, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from simulators.sql.engine import Engine
 
-_FORMAT = "toolloom/sql/2"
+_FORMAT = "toolloom/sql/3"
 _NOTHING: Mapping[str, Scalar] = {}
+_Done = tuple[Program | Happening, dict[str, Any], Mapping[str, Scalar], int]
+"""What was run, its arguments, what else its SQL saw, and when in seconds."""
 
 
 class SqlEnvironment:
-    """Implements `synth.core.protocols.Environment` and `Shared`; synchronous as `_now` methods.
+    """Implements `Environment`, `Shared` and `Timed` of `synth.core.protocols`.
+
+    Everything can be had synchronously, as `_now` methods.
 
     Args:
         engine: the compiled application.
@@ -47,7 +52,7 @@ class SqlEnvironment:
         self._name = engine.application.application
         self._store: Store | None = None
         self._start: bytes = b""
-        self._log: list[tuple[Program, dict[str, Any], Mapping[str, Scalar]]] = []
+        self._log: list[_Done] = []
         self._diff: Diff | None = ()
         self._closed = False
 
@@ -78,8 +83,12 @@ class SqlEnvironment:
         """Run one call of the user whose row has the key `user`."""
         return self.act_now(user, name, arguments)
 
+    async def happen(self, due: Due) -> Happened | None:
+        """Let something happen by itself; None where it cannot, or not now."""
+        return self.happen_now(due)
+
     async def diff(self) -> Diff:
-        """Return the net change since `reset`."""
+        """Return the net change since `reset` that calls made."""
         return self.diff_now()
 
     async def snapshot(self) -> bytes:
@@ -134,7 +143,7 @@ class SqlEnvironment:
             self._store = None
 
     def diff_now(self) -> Diff:
-        """Return the net change since `reset`.
+        """Return the net change since `reset` that calls made; see `changes.own`.
 
         Raises:
             ToolloomError: `reset` did not come first, or the state cannot be written as JSON.
@@ -156,8 +165,10 @@ class SqlEnvironment:
             "application": self.engine.application.key,
             "seed": store.seed,
             "counters": store.counters.used,
+            "seconds": store.clock.seconds,
         }
-        changes = json.dumps(store.changes())  # the standard library's: it can write infinity
+        # Sorted: how a state came about is no part of it. The standard library can write infinity.
+        changes = json.dumps([sorted(part, key=self._place) for part in store.parts()])
         return orjson.dumps(head) + b"\n" + changes.encode()
 
     def restore_now(self, state: bytes) -> None:
@@ -170,7 +181,7 @@ class SqlEnvironment:
         try:
             facts = orjson.loads(head)
             seed, counters = int(facts["seed"]), dict(facts["counters"])
-            wrong = facts["format"] != _FORMAT
+            seconds, wrong = int(facts["seconds"]), facts["format"] != _FORMAT
         except (ValueError, TypeError, KeyError):
             raise BadInput("this is no snapshot of an application's state") from None
         if wrong or facts["application"] != self.engine.application.key:
@@ -186,7 +197,13 @@ class SqlEnvironment:
             self._let_go()
             raise BadInput("the snapshot is damaged", where=self._name) from error
         store.counters.start(store.counters.highest, counters)
+        store.clock.wind(seconds)
         self._start, self._diff = state, None
+
+    def _place(self, event: Event) -> tuple[str, Any]:
+        """Return which row a net change is of."""
+        table, old, new = event
+        return table, (old or new or ())[self.engine.tables[table].key]
 
     def fork_now(self) -> SqlEnvironment:
         """Return an independent copy of the current state; its `diff` counts from `reset` too."""
@@ -257,22 +274,46 @@ class SqlEnvironment:
         values.update(more)
         store.budget.start()
         if program.writes:
-            return self._write(store, program, given, values, more)
+            return self._write(store, (program, given, more, store.clock.seconds), values)
         try:
             return ToolResult(ok=True, content=program.run(store.cursor, given, values))
         except (CallFailed, apsw.Error, ValueError, TypeError) as error:
             return _failed(failure(error))
 
-    def _write(
-        self,
-        store: Store,
-        program: Program,
-        given: dict[str, Any],
-        values: dict[str, Scalar],
-        more: Mapping[str, Scalar],
-    ) -> ToolResult:
+    def wind(self, seconds: int) -> None:
+        """Let it be so many seconds after the start; nothing happens by that.
+
+        Raises:
+            ToolloomError: `reset` did not come first.
+        """
+        self._ready().clock.wind(seconds)
+
+    def happen_now(self, due: Due) -> Happened | None:
+        """Let something happen by itself, at its time; None where it cannot, or not now.
+
+        Raises:
+            UnknownName: the application has no such event.
+            ToolloomError: `reset` did not come first.
+        """
+        store, event = self._ready(), self.engine.events.get(due.event)
+        if event is None:
+            raise UnknownName("event", due.event, self.engine.events)
+        store.clock.wind(due.second)
+        result = self._event(event, {CHANCE: due.chance})
+        if not result.ok:
+            return None
+        return Happened(event=due.event, second=due.second, text=result.content)
+
+    def _event(self, event: Happening, more: Mapping[str, Scalar]) -> ToolResult:
+        store = self._ready()
+        store.budget.start()
+        return self._write(store, (event, {}, more, store.clock.seconds), dict(more))
+
+    def _write(self, store: Store, done: _Done, values: dict[str, Scalar]) -> ToolResult:
+        """Run what may write; `values` is what its SQL sees."""
+        program, given, more, seconds = done
         used = store.counters.used.copy()
-        store.savepoint()
+        store.savepoint(by_itself=isinstance(program, Happening))
         try:
             content = program.run(store.cursor, given, values)
         except (CallFailed, apsw.Error, ValueError, TypeError) as error:
@@ -283,7 +324,7 @@ class SqlEnvironment:
             raise
         store.release()
         self._diff = None
-        self._log.append((program, _copy(given), more))
+        self._log.append((program, _copy(given), more, seconds))
         return ToolResult(ok=True, content=content)
 
     def _roll_back(self, store: Store, used: dict[str, int]) -> None:
@@ -293,12 +334,18 @@ class SqlEnvironment:
             return
         # SQLite ends the whole transaction when a write is interrupted. Do the episode again.
         log, start, seed = self._log.copy(), self._start, store.seed
+        now = store.clock.seconds
         if start:
             self.restore_now(start)
         elif seed is not None:
             self.reset_now(seed)
-        for program, arguments, more in log:
-            self._call(program, program.name, arguments, more)
+        for program, arguments, more, seconds in log:
+            self.wind(seconds)
+            if isinstance(program, Happening):
+                self._event(program, more)
+            else:
+                self._call(program, program.name, arguments, more)
+        self.wind(now)
 
     def _ready(self) -> Store:
         if self._store is None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import apsw
 
+from simulators.sql.clock import Clock
 from simulators.sql.functions import ALLOWED, IDENTITY, PURE
 
 MAX_TEXT = 100_000
@@ -194,20 +195,20 @@ def connect(guard: Guard, budget: Budget, name: str = ":memory:") -> apsw.Connec
     return connection
 
 
-def add_sources(connection: apsw.Connection, clock: str, next_id: Callable[[Any], str]) -> None:
+def add_sources(connection: apsw.Connection, clock: Clock, next_id: Callable[[Any], str]) -> None:
     """Give the connection its sources of time and identity: `now()`, `today()`, `next_id(prefix)`.
 
     Args:
         connection: of one environment.
-        clock: a date-time.
+        clock: its time; statements under way see one moment.
         next_id: gives out the next identifier of a prefix.
     """
 
     def now(*_: Any) -> str:
-        return clock
+        return clock.now
 
     def today(*_: Any) -> str:
-        return clock[:10]
+        return clock.now[:10]
 
     def identity(*arguments: Any) -> str:
         return next_id(arguments[0])

@@ -334,6 +334,10 @@ def _dump(value: Any) -> str:
     return text.decode()
 
 
+CHANCE = "chance"
+"""What SQL of an event calls the number that is drawn for it."""
+NOT_NOW = "not_now"
+"""Code of an event whose `when` is not true."""
 _DONE = '{"done":true}'
 
 
@@ -359,3 +363,22 @@ class Program:
         for step in self.steps:
             step.run(cursor, values)
         return self.result.run(cursor, values) if self.result else _DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that happens by itself: steps without arguments, and what to say of it."""
+
+    name: str
+    steps: tuple[Require | Let | Write, ...]
+    says: Text
+
+    def run(self, cursor: apsw.Cursor, _: Any, values: Values) -> str:
+        """Run all steps and return what happened.
+
+        Raises:
+            CallFailed, apsw.Error, ValueError: as `Program.run`.
+        """
+        for step in self.steps:
+            step.run(cursor, values)
+        return self.says.render(values)

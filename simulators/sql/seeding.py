@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 
+from simulators.sql.clock import Clock
 from simulators.sql.compile import Compiler
 from simulators.sql.functions import BadValue
 from simulators.sql.generators import Row
@@ -81,7 +82,7 @@ def seed_image(compiler: Compiler, empty: bytes, seed: int) -> Seeded:
     guard, budget = Guard(frozenset(compiler.tables)), Budget()
     connection = connect(guard, budget)
     counters = Counters()
-    add_sources(connection, application.clock, counters.next)
+    add_sources(connection, Clock(application.clock), counters.next)
     connection.deserialize("main", empty)
     work = Seeding(compiler, seed, connection, guard, budget)
     connection.execute("PRAGMA foreign_keys = OFF; BEGIN")

@@ -21,7 +21,8 @@ from typing import Any
 
 import apsw
 
-from simulators.sql.changes import Event, apply_changes, net
+from simulators.sql.changes import Event, apply_changes, net, own
+from simulators.sql.clock import Clock
 from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.identity import Counters
 from simulators.sql.tables import Table
@@ -47,6 +48,7 @@ class Store:
         self.tables = tables
         self.seed: int | None = None
         self.counters = Counters()
+        self.clock = Clock(clock)
         self.budget = Budget()
         self._guard = Guard(frozenset(tables))
         name = f"/{next(_names)}"
@@ -55,8 +57,10 @@ class Store:
         """For the statements of calls, one at a time."""
         self._file = apsw.VFSFile("memdb", name, list(_OPEN))
         self._loads = 0
-        add_sources(self.connection, clock, self.counters.next)
+        add_sources(self.connection, self.clock, self.counters.next)
         self._events: list[Event] = []
+        self._turns: list[int] = []
+        """Where in `_events` something happens by itself, and where calls go on, in turn."""
         self._mark = 0
         self._touched = False
         """Whether anything may have been written since `start`."""
@@ -103,12 +107,15 @@ class Store:
             self.cursor.execute("BEGIN")
             self._guard.mode = _RUN
             self._events.clear()
+            self._turns.clear()
             self._touched = False
         self.counters.start(highest)
+        self.clock.wind(0)
 
-    def savepoint(self) -> None:
-        """Begin a call that may write."""
+    def savepoint(self, *, by_itself: bool = False) -> None:
+        """Begin a call that may write, or something that happens by itself."""
         self._mark = len(self._events)
+        self._turn(by_itself)
         self._touched = True
         self._guard.mode = _ENGINE
         self.cursor.execute("SAVEPOINT call")
@@ -125,19 +132,40 @@ class Store:
         if not self.connection.in_transaction:
             return False
         del self._events[self._mark :]
+        while self._turns and self._turns[-1] >= self._mark:
+            self._turns.pop()
         with self._unguarded():
             self.cursor.execute("ROLLBACK TO call; RELEASE call")
         return True
 
-    def changes(self) -> list[Event]:
-        """Return the net changes of the episode."""
-        return net(self._events, self.tables)
+    def _turn(self, by_itself: bool) -> None:
+        """Note who writes from here on."""
+        if len(self._turns) % 2 != by_itself:
+            self._turns.append(len(self._events))
 
-    def apply(self, changes: Sequence[Event]) -> None:
-        """Make changes recorded on the same image."""
+    def parts(self) -> list[list[Event]]:
+        """Return the net changes by calls, by what happened by itself, by calls again, and so on.
+
+        They are in order; those of the whole episode are what all parts add up to.
+        """
+        places = [0, *self._turns, len(self._events)]
+        return [
+            net(self._events[start:end], self.tables) for start, end in itertools.pairwise(places)
+        ]
+
+    def changes(self) -> list[Event]:
+        """Return the net changes that calls made."""
+        if not self._turns:
+            return net(self._events, self.tables)
+        return own(self.parts()[::2], self.tables)
+
+    def apply(self, parts: Sequence[Sequence[Event]]) -> None:
+        """Make changes again that were recorded on the same image, as `parts` gave them."""
         self._touched = True
         with self._unguarded():
-            apply_changes(self.connection, changes, self.tables)
+            for number, changes in enumerate(parts):
+                self._turn(number % 2 == 1)
+                apply_changes(self.connection, changes, self.tables)
 
     def close(self) -> None:
         """Give the memory back."""

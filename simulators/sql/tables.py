@@ -14,6 +14,7 @@ from typing import Any
 
 import apsw
 
+from simulators.sql.clock import Clock
 from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from synth.core.application import Application
 from synth.core.errors import BadApplication
@@ -64,7 +65,7 @@ def read_tables(application: Application) -> tuple[dict[str, Table], bytes]:
     where = f"{application.application}: schema"
     guard = Guard()
     connection = connect(guard, Budget())
-    add_sources(connection, application.clock, str)
+    add_sources(connection, Clock(application.clock), str)
     if re.search(r"\bDEFERRABLE\b", application.table_sql, re.IGNORECASE):
         raise BadApplication("deferred foreign keys are not supported", where=where)
     guard.mode = Mode.SCHEMA
@@ -85,7 +86,7 @@ def _without_rowids(
     where = f"{application.application}: schema"
     target = connect(Guard(), Budget())
     target.execute("PRAGMA page_size = 1024")
-    add_sources(target, application.clock, str)
+    add_sources(target, Clock(application.clock), str)
     made = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
     flags = {name: (rowless, strict) for _, name, _, _, rowless, strict in _list(source)}
     names: list[str] = []

@@ -10,7 +10,7 @@ import math
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from synth.core.canonical import content_key
 
@@ -120,6 +120,16 @@ ENGINE_ERRORS = TRANSIENT_ERRORS | {
 """Codes no application may use for its own errors (`not_found` is the implicit unknown entity)."""
 
 
+class Happened(Frozen):
+    """Something that happened by itself, before a call."""
+
+    event: str
+    second: int
+    """When, counted from the start of the episode on the environment's own clock."""
+    text: str
+    """What happened, in one sentence. Agents are not told: they see what changed, if they look."""
+
+
 class ToolResult(Frozen):
     """What a call returned. `content` is the exact text the agent sees (JSON for applications)."""
 
@@ -128,6 +138,8 @@ class ToolResult(Frozen):
     error: CallError | None = None
     outcome: Literal["success", "partial", "transient", "permanent", "edge"] = "success"
     """Of the environment's own making; `faulty` wrappers set the others."""
+    happened: tuple[Happened, ...] = Field(default=(), exclude_if=lambda found: not found)
+    """What had happened by itself since the call before; `scheduled` wrappers set it."""
 
 
 class Usage(Frozen):

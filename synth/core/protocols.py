@@ -9,11 +9,13 @@ from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from synth.core.errors import ToolloomError
+from synth.core.happenings import Due, Schedule
 from synth.core.types import (
     Act,
     Blueprint,
     Diff,
     Fact,
+    Happened,
     Holder,
     Message,
     Persona,
@@ -138,6 +140,24 @@ class Polyglot(Protocol):
 
 
 @runtime_checkable
+class Eventful(Protocol):
+    """A world in which things happen by themselves as its clock moves."""
+
+    def schedule(self, blueprint: Blueprint, share: float, seed: int) -> Schedule | None:
+        """Draw what happens in an episode: nothing that its solution reads or writes.
+
+        Args:
+            blueprint: the goal of the episode.
+            share: of the events that could happen, those that do.
+            seed: of the episode.
+
+        Returns:
+            None where the clock must stand still: the world has no events, or the solution gives
+            something else at a later time.
+        """
+
+
+@runtime_checkable
 class Shared(Protocol):
     """An environment in which users have tools of their own; `tools` and `call` know none of them.
 
@@ -149,6 +169,20 @@ class Shared(Protocol):
 
     async def act(self, user: Scalar, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one call of a user, whose row has the key `user`. All of it happens or none of it."""
+
+
+@runtime_checkable
+class Timed(Environment, Protocol):
+    """An environment whose clock can be moved, and in which things happen by themselves.
+
+    Its `diff` leaves out what they changed: it is of calls alone.
+    """
+
+    def wind(self, seconds: int) -> None:
+        """Let it be so many seconds after `reset`; nothing happens by that."""
+
+    async def happen(self, due: Due) -> Happened | None:
+        """Let something happen, at its time, wholly or not at all; None where it does not."""
 
 
 async def run_call(
@@ -187,7 +221,8 @@ class AgentView:
 @dataclass(frozen=True, slots=True)
 class UserView:
     """What a user may see: their own mind, the words of both sides, and what they did themselves
-    with tools of their own (no tools of the agent, no rubric)."""
+    with tools of their own (no tools of the agent, no rubric).
+    """
 
     persona: Persona
     clauses: tuple[str, ...]

@@ -17,6 +17,7 @@ from synth.core.messages import (
     CallError,
     Diff,
     Frozen,
+    Happened,
     Holder,
     Message,
     Scalar,
@@ -380,8 +381,8 @@ class Verdict(Frozen):
 
 __all__ = [
     "ENGINE_ERRORS", "Act", "Agent", "Behaviour", "Blueprint", "CallCheck", "CallError", "Check",
-    "Criterion", "CriterionResult", "Diff", "Effect", "Fact", "Fault", "Fork", "Frozen", "Holder",
-    "JudgedCheck", "Message", "OutputCheck", "OutputValue", "Persona", "PlannedCall",
-    "Provenance", "Rubric", "Scalar", "StateCheck", "Step", "StopReason", "Task", "TaskKind",
-    "ToolCall", "ToolResult", "ToolSpec", "Trajectory", "Usage", "Verdict",
+    "Criterion", "CriterionResult", "Diff", "Effect", "Fact", "Fault", "Fork", "Frozen",
+    "Happened", "Holder", "JudgedCheck", "Message", "OutputCheck", "OutputValue", "Persona",
+    "PlannedCall", "Provenance", "Rubric", "Scalar", "StateCheck", "Step", "StopReason", "Task",
+    "TaskKind", "ToolCall", "ToolResult", "ToolSpec", "Trajectory", "Usage", "Verdict",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulators.sql.clock import Clock
 from simulators.sql.functions import (
     ALLOWED,
     FORMATS,
@@ -122,7 +123,7 @@ def test_an_address_has_one_at_and_a_domain(text, is_address):
 
 def test_every_allowed_function_exists_in_sqlite():
     connection = connect(Guard(), Budget())
-    add_sources(connection, "2026-03-02T09:00:00", str)
+    add_sources(connection, Clock("2026-03-02T09:00:00"), str)
     known = {name for (name,) in connection.execute("SELECT name FROM pragma_function_list")}
     # json_each and json_tree are tables; `if` is written by SQLite as iif.
     assert ALLOWED - known <= {"json_each", "json_tree", "if", "subtype"}
