@@ -25,11 +25,13 @@ from types import TracebackType
 from typing import Any, Self
 
 import orjson
+from pydantic import Field
 
 from synth.core import jsonl
 from synth.core.canonical import content_key
 from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow
+from synth.core.happenings import Schedule
 from synth.core.locks import lock_folder
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
 from synth.fork import Prefix
@@ -55,6 +57,8 @@ class Planned(Frozen):
     """Wrong solution -> how often the gate tried it on these candidates, how often it failed."""
     prefix: Prefix | None = None
     """What is kept of the episode that it is a fork of, if it is one."""
+    schedule: Schedule | None = Field(default=None, exclude_if=lambda found: found is None)
+    """What happens by itself, where clocks move; forks keep their origin's."""
 
 
 class Episode(Frozen):

@@ -22,7 +22,7 @@ import orjson
 
 from simulators.sql.changes import Event, lines, read_changes
 from simulators.sql.program import CHANCE, USER, CallFailed, Happening, Program, failure
-from simulators.sql.store import Store
+from simulators.sql.store import Row, Store
 from synth.core.errors import BadInput, ToolloomError, UnknownName
 from synth.core.happenings import Due
 from synth.core.types import CallError, Diff, Happened, Scalar, ToolResult, ToolSpec
@@ -157,6 +157,10 @@ class SqlEnvironment:
                 raise ToolloomError(f"the state is no JSON: {error}", where=self._name) from error
         return self._diff
 
+    def rows_now(self) -> tuple[set[Row], set[Row]]:
+        """Return the rows that calls wrote since `reset`, and those that something else did."""
+        return self._ready().rows()
+
     def snapshot_now(self) -> bytes:
         """Return seed, counters and changes since `reset`."""
         store = self._ready()
@@ -200,7 +204,7 @@ class SqlEnvironment:
         store.clock.wind(seconds)
         self._start, self._diff = state, None
 
-    def _place(self, event: Event) -> tuple[str, Any]:
+    def _place(self, event: Event) -> Row:
         """Return which row a net change is of."""
         table, old, new = event
         return table, (old or new or ())[self.engine.tables[table].key]

@@ -27,6 +27,8 @@ from simulators.sql.guard import Budget, Guard, Mode, add_sources, connect
 from simulators.sql.identity import Counters
 from simulators.sql.tables import Table
 
+Row = tuple[str, Any]
+"""A table, and the key of one row of it."""
 _IDLE = 48
 """Stores kept for later."""
 _OPEN = (apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB, 0)
@@ -152,6 +154,15 @@ class Store:
         return [
             net(self._events[start:end], self.tables) for start, end in itertools.pairwise(places)
         ]
+
+    def rows(self) -> tuple[set[Row], set[Row]]:
+        """Return the rows that calls wrote, and those that something else wrote, undone or not."""
+        found: tuple[set[Row], set[Row]] = (set(), set())
+        places = [0, *self._turns, len(self._events)]
+        for number, (start, end) in enumerate(itertools.pairwise(places)):
+            for table, old, new in self._events[start:end]:
+                found[number % 2].add((table, (old or new or ())[self.tables[table].key]))
+        return found
 
     def changes(self) -> list[Event]:
         """Return the net changes that calls made."""

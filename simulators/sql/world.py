@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from simulators.sql.blueprint import blueprint, kinds
 from simulators.sql.engine import Engine
 from simulators.sql.environment import SqlEnvironment
+from simulators.sql.schedule import schedule
 from simulators.sql.stage import Stage
 from simulators.sql.words import MAX_POLICY, Words, singular, spoken
 from synth.core.errors import BadApplication, UnknownName
+from synth.core.happenings import Schedule
 from synth.core.protocols import Edge, World
 from synth.core.types import Blueprint, TaskKind, ToolSpec
 
@@ -95,6 +97,10 @@ class SqlWorld:
             return blueprint(self.stage, kind, tools, state_seed, rng)
         finally:
             self.stage.rest()
+
+    def schedule(self, blueprint: Blueprint, share: float, seed: int) -> Schedule | None:
+        """Draw what happens by itself in an episode; see `simulators.sql.schedule`."""
+        return schedule(self.engine, blueprint, share, seed)
 
     async def close(self) -> None:
         """End the environments that goals are tried out in. Harmless when called twice."""

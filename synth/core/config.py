@@ -20,6 +20,7 @@ from pydantic import (
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
+from synth.core.happenings import Events
 from synth.core.hearing import languages
 from synth.core.inputs import read_text_input
 from synth.core.outcomes import Outcomes
@@ -201,6 +202,8 @@ class Generate(Frozen):
     """Smallest and largest toolset."""
     errors: Errors = Errors()
     outcomes: Outcomes = Outcomes()
+    events: Events = Field(default=0.0, examples=[True])
+    """Share of what can happen by itself that does; where it is above 0, clocks move."""
     limits: Limits = Limits()
     languages: dict[str, Weight] = Field(default={"en": 1.0}, examples=[{"en": 0.5, "de": 0.5}])
     """Share of episodes in each language; where an application has no words in it, in English."""

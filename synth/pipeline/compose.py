@@ -24,7 +24,8 @@ from synth.core.errors import (
     ServerFailed,
     ToolloomError,
 )
-from synth.core.protocols import Environment, World
+from synth.core.happenings import Schedule
+from synth.core.protocols import Environment, Eventful, World
 from synth.core.seeds import rng, seed
 from synth.core.types import Agent, Blueprint, Task, TaskKind, ToolSpec
 from synth.gate import admit
@@ -115,6 +116,7 @@ class Composer:
                 seed=play_seed,
                 rejected=dict(sorted(rejected.items())),
                 decoys=decoys.counts(),
+                schedule=self._schedule(world, task.blueprint, play_seed),
             )
         reasons = ", ".join(f"{reason} {count}" for reason, count in rejected.most_common())
         raise ToolloomError(
@@ -159,6 +161,12 @@ class Composer:
         if environment is not None:
             with suppress(ToolloomError):  # the reason was already counted
                 await environment.close()
+
+    def _schedule(self, world: World, blueprint: Blueprint, play_seed: int) -> Schedule | None:
+        share = self.config.generate.events
+        if not share or not isinstance(world, Eventful):
+            return None
+        return world.schedule(blueprint, share, play_seed)
 
     def _draw(self, draw: random.Random) -> tuple[World, Agent, TaskKind]:
         share = self.config.generate.live_share

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from simulators.faulty import Faulty
+from simulators.scheduled import Scheduled
 from synth.core.config import Config
 from synth.core.outcomes import Outcomes
-from synth.core.protocols import AgentPlayer, Environment, UserPlayer, World
+from synth.core.protocols import AgentPlayer, Environment, Timed, UserPlayer, World
 from synth.core.types import Agent, Fault, ToolSpec
 from synth.episode import play_and_judge
 from synth.pipeline.cast import Cast
@@ -149,10 +150,12 @@ class LocalEngine:
 def staged(
     environment: Environment, world: World, planned: Planned, outcomes: Outcomes
 ) -> Environment:
-    """Return an environment as an episode meets it: with faults, if any are configured.
+    """Return an environment as an episode meets it: with faults and events, if any are configured.
 
-    A fork meets those of its origin in the calls that it keeps.
+    A fork meets the faults of its origin in the calls that it keeps, and all of its events.
     """
+    if planned.schedule is not None and isinstance(environment, Timed):
+        environment = Scheduled(environment, planned.schedule)
     before = planned.prefix.regimes if planned.prefix else ()
     if not outcomes and not before:
         return environment

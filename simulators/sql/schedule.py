@@ -1,0 +1,124 @@
+"""What may happen by itself in an episode: found out by playing the solution through it.
+
+An event is drawn with its time and its chance, and stays if the solution does not notice it: at
+whichever place it happens, every call of the solution returns the same bytes, the changes that
+calls made are the same, no row is written by both, wrong solutions stay as wrong as they were, and
+no policy rule of a tool concerned reads a table that it writes. So the ground truth of the task
+holds whether or not it happens, and whenever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from simulators.sql.engine import Engine
+from simulators.sql.guard import Mode
+from synth.core.application import MOST_MINUTES
+from synth.core.happenings import Due, Schedule
+from synth.core.seeds import rng
+from synth.core.types import Blueprint, Diff, PlannedCall
+
+LATE = MOST_MINUTES * 60
+"""Seconds after the start: no event is later, and calls seldom are."""
+MOST_CHANCE = 1_000_000
+
+
+def schedule(engine: Engine, blueprint: Blueprint, share: float, seed: int) -> Schedule | None:
+    """Draw what happens in an episode; see `synth.core.protocols.Eventful`."""
+    if not engine.events or not share:
+        return None
+    play = _Play(engine, blueprint)
+    try:
+        if play.run(blueprint.solution) != play.run(blueprint.solution, at=LATE):
+            return None  # something in it depends on the time
+        kept: list[Due] = []
+        for due in drawn(engine, share, seed):
+            tried = sorted([*kept, due], key=lambda one: (one.second, one.event))
+            if play.allows(due, tried):
+                kept = tried
+        return Schedule(seed=seed, due=tuple(kept))
+    finally:
+        play.environment.close_now()
+
+
+def drawn(engine: Engine, share: float, seed: int) -> Iterator[Due]:
+    """Yield what an episode of this seed draws, whatever its task is."""
+    for name, event in engine.application.events.items():
+        chance = rng(seed, "event", name)
+        if chance.random() < share:
+            second = round(60 * chance.uniform(*event.minutes))
+            yield Due(event=name, second=second, chance=chance.randrange(MOST_CHANCE))
+
+
+def _ruling(engine: Engine, blueprint: Blueprint) -> set[str | None]:
+    """Return the tables that the policy looks at before a call of the solution, or a wrong one."""
+    tools = {call.tool for call in chain(blueprint.solution, *blueprint.decoys.values())}
+    read: set[str | None] = set()
+    for rule in engine.application.policy_rules:
+        if rule.tool in tools:
+            read |= engine.compiler.look(rule.when, Mode.READ, f"policy_rules.{rule.name}").read
+    return read
+
+
+class _Played(NamedTuple):
+    """What came of calls."""
+
+    results: tuple[tuple[bool, str], ...]
+    diff: Diff
+
+
+class _Play:
+    """Plays the calls of one task."""
+
+    def __init__(self, engine: Engine, blueprint: Blueprint) -> None:
+        self.environment, self._blueprint = engine.environment(), blueprint
+        self._ruling = _ruling(engine, blueprint)
+        self._happened: set[str] = set()
+        self._plain = self.run(blueprint.solution)
+        self._wrong = {name: self.run(calls) for name, calls in blueprint.decoys.items()}
+
+    def run(
+        self, calls: Sequence[PlannedCall], due: Sequence[Due] = (), *, place: int = 0, at: int = 0
+    ) -> _Played:
+        """Play calls from the start, with something happening before one of them.
+
+        Args:
+            calls: to be made.
+            due: what happens.
+            place: before which call; after all of them if there are no more.
+            at: the time of the calls, in seconds.
+        """
+        environment, results = self.environment, []
+        environment.reset_now(self._blueprint.state_seed)
+        for number in range(len(calls) + 1):
+            if number == place:
+                found = [environment.happen_now(one) for one in due]
+                self._happened = {one.event for one in found if one is not None}
+            environment.wind(at)
+            if number < len(calls):
+                call = calls[number]
+                if call.by == "user":
+                    user = self._blueprint.user
+                    result = environment.act_now(user, call.tool, call.arguments)
+                else:
+                    result = environment.call_now(call.tool, call.arguments)
+                results.append((result.ok, result.content))
+        return _Played(tuple(results), environment.diff_now())
+
+    def allows(self, due: Due, tried: Sequence[Due]) -> bool:
+        """Say whether the task is the same with `tried`, of which `due` does happen."""
+        solution = self._blueprint.solution
+        for place in range(len(solution) + 1):
+            if self.run(solution, tried, place=place, at=LATE) != self._plain:
+                return False
+            by_calls, by_itself = self.environment.rows_now()
+            if by_calls & by_itself or self._ruling & {table for table, _ in by_itself}:
+                return False
+            if place == 0 and due.event not in self._happened:
+                return False
+        return all(
+            self.run(calls, tried, at=LATE) == self._wrong[name]
+            for name, calls in self._blueprint.decoys.items()
+        )
