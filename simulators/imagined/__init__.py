@@ -1,0 +1,1 @@
+"""Tools that a model plays over a typed, persistent state; see `environment`."""

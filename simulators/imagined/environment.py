@@ -1,0 +1,365 @@
+"""Tools that a model plays over a typed, persistent state (K2 report 3.1.1; papers 2.4).
+
+The model says what changes and what is returned; code decides whether that can be. A reply that
+does not fit the types, the references, the promises or the state itself is refused with the reason
+and asked for again, twice at most; then the tool fails, which is nobody's failure. A patch is made
+whole or not at all. The same call on the same state is answered as it was the first time, so that a
+replay and a fork ask for nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from simulators.imagined.asking import Asker, Scene, again, text_of
+from simulators.imagined.drift import Twin, same
+from simulators.imagined.patch import Change, Refused, State, read_reply
+from simulators.imagined.results import Observations, Result, of_spec
+from synth.core.canonical import canonical, content_key
+from synth.core.errors import BadInput, ToolloomError
+from synth.core.imagined import Imagined, WorldCall
+from synth.core.protocols import LLM, Sampler
+from synth.core.types import CallError, Diff, Effect, ToolResult, ToolSpec, Usage
+
+REPAIRS = 2
+"""Replies asked for beyond the first."""
+LOGGED = 6
+"""Calls whose changes the model is shown."""
+FAULT = CallError(code="tool_fault", message="The tool failed. Nothing was changed; try again.")
+UNRECORDED = CallError(
+    code="not_recorded", message="Nobody plays this tool, and the record has no such call."
+)
+_FORMAT = "toolloom/imagined/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The tools of one world, and the state they are played on.
+
+    Args:
+        name: of the world.
+        scene: what a model is told of it.
+        specs: the tools on offer.
+        state: makes a state.
+        objection: says what is wrong with the arguments of a call, before any model is asked.
+        results: what tools may return; what is not in it follows from the specification.
+        twin: makes an executable twin, where there is one.
+    """
+
+    name: str
+    scene: Scene
+    specs: Mapping[str, ToolSpec]
+    state: Callable[[], State]
+    objection: Callable[[State, str, Mapping[str, Any]], CallError | None]
+    results: Mapping[str, Result] = field(default_factory=dict)
+    twin: Callable[[], Twin] | None = None
+
+    def observations(self) -> dict[str, Observations]:
+        """Return a reader of each tool's observations."""
+        return {
+            name: Observations(self.results.get(name) or of_spec(spec))
+            for name, spec in self.specs.items()
+        }
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What was asked and answered: shared by an environment and its forks."""
+
+    outcomes: dict[str, list[str | None]] = field(default_factory=dict)
+    """Key of a call on a state -> the replies that were taken, None for a fault."""
+    calls: list[WorldCall] = field(default_factory=list)
+    usage: Usage | None = None
+
+
+@dataclass(slots=True)
+class _Asking:
+    """A call that a model is asked about."""
+
+    state: str
+    """Key of the state before it."""
+    before: bytes
+    """Snapshot of that state."""
+    wrote: bool
+    refused: list[str] = field(default_factory=list)
+
+
+class ImaginedEnvironment:
+    """Implements `synth.core.protocols.Environment`.
+
+    Args:
+        stage: the world.
+        llm: plays its tools; None answers from what is recalled only.
+        sampler: how the model's tokens are drawn.
+    """
+
+    real = False
+
+    def __init__(self, stage: Stage, llm: LLM | None, sampler: Sampler | None = None) -> None:
+        self._stage, self._llm = stage, llm
+        self._sampler = sampler or Sampler()
+        self._asker = None if llm is None else Asker(llm, stage.scene, self._sampler)
+        self._state = stage.state()
+        self._readers = stage.observations()
+        self._twin = stage.twin() if stage.twin else None
+        self._memory = _Memory()
+        self._seed: int | None = None
+        self._faults: Counter[str] = Counter()
+        """Key of a call on a state -> how often the tool failed in it since `reset`."""
+        self._log: list[Any] = []
+        self._made: list[tuple[str, dict[str, Any]]] = []
+        """Calls that were answered since `reset`."""
+        self._closed = False
+
+    # --- the protocol ------------------------------------------------------------------------
+
+    async def reset(self, seed: int) -> None:
+        """Start over from the state that `seed` names."""
+        if self._closed:
+            raise ToolloomError("the environment is closed", remedy="make a new one")
+        self._state.reset(seed)
+        self._seed = seed
+        self._faults.clear()
+        self._log, self._made = [], []
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools on offer."""
+        return tuple(self._stage.specs.values())
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Have one call played.
+
+        Raises:
+            ModelFailed, BudgetSpent, DiskFull: the model; never a verdict on the agent.
+        """
+        self._ready()
+        spec = self._stage.specs.get(name)
+        if spec is None:
+            return _failed(CallError(code="unknown_tool", message=f"There is no tool {name!r}."))
+        problem = _not_json(arguments) or self._stage.objection(self._state, name, arguments)
+        if problem is not None:
+            return _failed(problem)
+        given, state = dict(arguments), self._state.key()
+        key = _key(state, name, canonical(given))
+        number, outcomes = self._faults[key], self._memory.outcomes.setdefault(key, [])
+        if number < len(outcomes):
+            said = outcomes[number]
+            result = FAULT if said is None else self._take(name, given, said)
+        elif self._asker is None:
+            return _failed(UNRECORDED)
+        else:
+            result = await self._ask(self._asker, spec, given, state)
+            outcomes.append(self._memory.calls[-1].reply)
+        if isinstance(result, CallError):
+            self._faults[key] += 1
+            return _failed(result)
+        self._made.append((name, given))
+        return result
+
+    async def diff(self) -> Diff:
+        """Return the net change since `reset`."""
+        self._ready()
+        return self._state.diff()
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state: rows, counters of keys, log, and how often what failed."""
+        self._ready()
+        head = {
+            "format": _FORMAT,
+            "seed": self._seed,
+            "faults": dict(sorted(self._faults.items())),
+            "log": self._log,
+            "made": self._made,
+        }
+        return canonical(head).encode() + b"\n" + self._state.snapshot()
+
+    async def restore(self, state: bytes) -> None:
+        """Go back to a snapshot; `diff` still counts from the `reset` before it.
+
+        Raises:
+            BadInput: it is none of this world.
+        """
+        head, _, rows = state.partition(b"\n")
+        try:
+            facts = orjson.loads(head)
+            faults, log = Counter(facts["faults"]), list(facts["log"])
+            made = [(name, arguments) for name, arguments in facts["made"]]
+            seed, wrong = facts["seed"], facts["format"] != _FORMAT
+        except (ValueError, TypeError, KeyError):
+            wrong = True
+        if wrong:
+            what = "this is no snapshot of a world that a model plays"
+            raise BadInput(what, where=self._stage.name, remedy="give one that it made")
+        self._state.restore(rows)
+        self._seed, self._faults, self._log, self._made = seed, faults, log, made
+
+    async def fork(self) -> ImaginedEnvironment:
+        """Return an independent copy, which is answered alike."""
+        twin = ImaginedEnvironment(self._stage, self._llm, self._sampler)
+        twin._memory = self._memory
+        await twin.restore(await self.snapshot())
+        return twin
+
+    async def close(self) -> None:
+        """Give everything back. Harmless when called twice."""
+        self._closed = True
+        self._state.close()
+        if self._twin is not None:
+            self._twin.close()
+
+    def _ready(self) -> None:
+        if self._closed or self._seed is None:
+            what = "the environment is closed" if self._closed else "reset comes first"
+            raise ToolloomError(what, where=self._stage.name)
+
+    # --- the record --------------------------------------------------------------------------
+
+    def recall(self, calls: Iterable[WorldCall]) -> None:
+        """Remember what was answered elsewhere; it is not asked for again."""
+        for call in calls:
+            key = _key(call.state, call.tool, call.arguments)
+            self._memory.outcomes.setdefault(key, []).append(call.reply)
+            self._memory.calls.append(call)
+
+    def record(self) -> Imagined:
+        """Return what was asked and answered, and how far it was from the truth."""
+        end = None
+        if self._twin is not None and self._seed is not None and not self._closed:
+            end = self._twin.course(self._seed, self._made) == self._state.diff()
+        return Imagined(
+            who=self.who,
+            calls=tuple(self._memory.calls),
+            end_equal=end,
+            usage=self._memory.usage,
+        )
+
+    @property
+    def who(self) -> str:
+        """Who plays the tools: the model, with prompt and sampler."""
+        return "nobody" if self._asker is None else self._asker.who
+
+    # --- one call ----------------------------------------------------------------------------
+
+    async def _ask(
+        self, asker: Asker, spec: ToolSpec, arguments: dict[str, Any], state: str
+    ) -> ToolResult | CallError:
+        """Ask until a reply can be taken, and record what came of it."""
+        result = self._readers[spec.name].result
+        request = asker.page(spec, result, arguments, self._state, self._log)
+        asked = _Asking(state, request.state, wrote=bool(self._state.diff()))
+        for _ in range(REPAIRS + 1):
+            reply = await asker.ask(request)
+            used = self._memory.usage
+            self._memory.usage = reply.usage if used is None else used + reply.usage
+            try:
+                changes, observation = read_reply(text_of(reply))
+                patch = [change.json() for change in changes]
+                taken = canonical({"patch": patch, "observation": observation})
+                result_now = self._take(spec.name, arguments, taken)
+            except Refused as error:
+                asked.refused.append(error.code)
+                request = again(request, reply.message.content or "", error)
+                continue
+            self._note(spec, arguments, asked, taken, result_now)
+            return result_now
+        self._note(spec, arguments, asked)
+        return FAULT
+
+    def _take(self, name: str, arguments: dict[str, Any], said: str) -> ToolResult:
+        """Make a reply happen: all of it, or nothing.
+
+        Raises:
+            Refused: it cannot happen; the state is as it was.
+        """
+        changes, observation = read_reply(said)
+        before = self._state.snapshot()
+        try:
+            result = self._happen(name, changes, observation)
+        except Refused:
+            self._state.restore(before)
+            raise
+        if changes:
+            patch = [change.json() for change in changes]
+            entry = {"tool": name, "arguments": arguments, "patch": patch}
+            self._log = [*self._log, entry][-LOGGED:]
+        return result
+
+    def _happen(self, name: str, changes: tuple[Change, ...], observation: Any) -> ToolResult:
+        reader, spec = self._readers[name], self._stage.specs[name]
+        error = reader.is_error(observation)
+        if changes and (error or spec.effect is Effect.READ):
+            what = "a call that fails" if error else "a tool that reads"
+            raise Refused("read_writes", f"{what} changes nothing: the patch must be empty")
+        if error:
+            return _failed(CallError(code=observation["error"], message=observation["message"]))
+        allowed = reader.result.tables
+        for change in changes:
+            if allowed is not None and change.table not in allowed:
+                may = ", ".join(sorted(allowed))
+                raise Refused("table", f"{name} changes {may} only, not {change.table!r}")
+        observation = reader.check(observation)
+        if reader.result.must_change and not changes:
+            raise Refused("no_change", "a tool that writes and succeeds changes something")
+        self._state.apply(changes)
+        reader.ground(observation, self._state)
+        return ToolResult(ok=True, content=orjson.dumps(observation).decode())
+
+    def _note(
+        self,
+        spec: ToolSpec,
+        arguments: dict[str, Any],
+        asked: _Asking,
+        taken: str | None = None,
+        result: ToolResult | None = None,
+    ) -> None:
+        """Record a call beside what the twin makes of it; no reply was taken where it failed."""
+        result_equal: bool | None = None
+        change_equal: bool | None = None
+        if self._twin is not None and result is not None:
+            true = self._twin.call(asked.before, spec.name, arguments)
+            result_equal = same(result, true)
+            change_equal = self._twin.diff() == self._state.diff()
+        invented: tuple[str, ...] = ()
+        if result is not None and result.ok:
+            reader = self._readers[spec.name]
+            invented = tuple(reader.invented(orjson.loads(result.content), self._state))
+        self._memory.calls.append(
+            WorldCall(
+                state=asked.state,
+                tool=spec.name,
+                arguments=canonical(arguments),
+                reply=taken,
+                refused=tuple(asked.refused),
+                reads=spec.effect is Effect.READ,
+                after_write=asked.wrote,
+                result_equal=result_equal,
+                change_equal=change_equal,
+                invented=invented,
+            )
+        )
+
+
+def _not_json(arguments: Any) -> CallError | None:
+    """Say what keeps arguments from being a JSON object, if anything does."""
+    if not isinstance(arguments, Mapping):
+        return CallError(code="invalid_arguments", message="The arguments are no object.")
+    try:
+        canonical(dict(arguments))
+    except ValueError as error:
+        return CallError(code="invalid_arguments", message=f"The arguments are {error}.")
+    return None
+
+
+def _key(state: str, tool: str, arguments: str) -> str:
+    return content_key([state, tool, arguments])
+
+
+def _failed(error: CallError) -> ToolResult:
+    content = orjson.dumps({"error": error.code, "message": error.message}).decode()
+    outcome: Literal["success", "transient"] = "transient" if error is FAULT else "success"
+    return ToolResult(ok=False, content=content, error=error, outcome=outcome)
