@@ -32,6 +32,7 @@ from synth.core.canonical import content_key
 from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow
 from synth.core.happenings import Schedule
+from synth.core.imagined import Imagined
 from synth.core.locks import lock_folder
 from synth.core.types import Agent, Frozen, Task, Trajectory, Verdict
 from synth.fork import Prefix
@@ -66,6 +67,8 @@ class Episode(Frozen):
 
     trajectory: Trajectory
     verdict: Verdict
+    imagined: Imagined | None = Field(default=None, exclude_if=lambda found: found is None)
+    """Where a model played the tools: each call, and how far it was from the truth."""
 
 
 class Failure(Frozen):

@@ -209,8 +209,13 @@ class Generate(Frozen):
     """Share of episodes in each language; where an application has no words in it, in English."""
     live_share: float = Field(default=0.0, ge=0, le=1)
     """Share of episodes on live MCP servers that were crawled."""
+    imagined: tuple[str, ...] = Field(default=(), examples=[["hotel"]])
+    """Those of the applications whose tools `[models.world]` plays in episodes, or a program that
+    answers as SQL does; tasks and their truth stay SQL's."""
+    imagined_excerpt: int = Field(default=2_000, ge=100, le=1_000_000)
+    """Tokens of rows that it is shown for a call."""
 
-    @field_validator("applications", mode="before")
+    @field_validator("applications", "imagined", mode="before")
     @classmethod
     def _one_is_a_list(cls, names: Any) -> Any:
         return [names] if isinstance(names, str) else names
@@ -313,6 +318,11 @@ class Config(Frozen):
     models: Models = Models()
     budget: Budget = Budget()
     train: Train = Train()
+
+    def asked(self) -> dict[str, ModelConfig]:
+        """Return the roles that generating asks, and their models."""
+        world = self.models.world if self.generate.imagined else None
+        return self.models.asked() | ({"world": world} if world else {})
 
     def fingerprint(self, made_of: Mapping[str, str] | None = None) -> str:
         """Hash of everything that decides what a run contains.

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from simulators.imagined.environment import ImaginedEnvironment
+from simulators.imagined.scripted import TwinPlayer
+from simulators.imagined.world import ImaginedWorld
 from simulators.users.model import ModelUser
 from simulators.users.scripted import ScriptedUser
 from synth.core.config import Config
@@ -109,6 +112,12 @@ class Cast:
         critic = self._bound("critic", planned) if self._candidates > 1 else None
         sampler = self.models.sampler("user")
         return ModelUser(self._bound("user", planned), sampler, critic, self._candidates)
+
+    def world(self, planned: Planned, world: ImaginedWorld) -> ImaginedEnvironment:
+        """Return the tools of an episode that a model plays, or a program that does as SQL does."""
+        if self.models is None or "world" not in self.models:
+            return world.imagined(TwinPlayer(world.engine))
+        return world.imagined(self._bound("world", planned), self.models.sampler("world"))
 
     def _bound(self, role: str, planned: Planned) -> LLM:
         assert self.models is not None

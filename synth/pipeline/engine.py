@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from simulators.faulty import Faulty
+from simulators.imagined.environment import ImaginedEnvironment
+from simulators.imagined.world import ImaginedWorld
 from simulators.scheduled import Scheduled
 from synth.core.config import Config
+from synth.core.imagined import Imagined
 from synth.core.outcomes import Outcomes
 from synth.core.protocols import AgentPlayer, Environment, Timed, UserPlayer, World
-from synth.core.types import Agent, Fault, ToolSpec
+from synth.core.types import Agent, Fault, ToolSpec, Trajectory
 from synth.episode import play_and_judge
 from synth.pipeline.cast import Cast
 from synth.run import Episode, Planned
@@ -103,7 +106,7 @@ class LocalEngine:
         if planned.episode in self._lost:
             self._cast.recall(self._lost)
             self._lost.clear()
-        world, environment = self._worlds[planned.world], self._borrow(planned.world)
+        world, environment = self._worlds[planned.world], self._borrow(planned)
         try:
             trajectory, verdict = await play_and_judge(
                 self._tools[planned.world],
@@ -117,19 +120,31 @@ class LocalEngine:
                 seed=planned.seed,
                 prefix=planned.prefix,
             )
+            imagined = _record(environment)
         finally:
-            self._idle[planned.world].append(environment)
+            await self._give_back(planned.world, environment)
         if trajectory.fault is Fault.INFRASTRUCTURE:
             put_off = self._cast.is_put_off(planned.episode)
             if put_off and patient:
                 self._lost.add(planned.episode)
                 return None
         self._cast.forget(planned.episode)
-        return Episode(trajectory=trajectory, verdict=verdict)
+        if imagined is not None:
+            trajectory = _with_world(trajectory, imagined)
+        return Episode(trajectory=trajectory, verdict=verdict, imagined=imagined)
 
-    def _borrow(self, world: str) -> Environment:
-        idle = self._idle.setdefault(world, [])
-        return idle.pop() if idle else self._worlds[world].environment()
+    def _borrow(self, planned: Planned) -> Environment:
+        world = self._worlds[planned.world]
+        if isinstance(world, ImaginedWorld):
+            return self._cast.world(planned, world)
+        idle = self._idle.setdefault(planned.world, [])
+        return idle.pop() if idle else world.environment()
+
+    async def _give_back(self, world: str, environment: Environment) -> None:
+        if isinstance(environment, ImaginedEnvironment):  # it knows one episode, and its model
+            await environment.close()
+        else:
+            self._idle[world].append(environment)
 
     def held(self) -> bool:
         """Say whether an endpoint wants no request for a good while; look often."""
@@ -145,6 +160,17 @@ class LocalEngine:
             for environment in environments:
                 await environment.close()
         self._idle.clear()
+
+
+def _record(environment: Environment) -> Imagined | None:
+    return environment.record() if isinstance(environment, ImaginedEnvironment) else None
+
+
+def _with_world(trajectory: Trajectory, imagined: Imagined) -> Trajectory:
+    """Return a trajectory that names who played its tools, and what that took."""
+    players = {**trajectory.players, "world": imagined.who}
+    usage = trajectory.usage | ({"world": imagined.usage} if imagined.usage else {})
+    return trajectory.model_copy(update={"players": players, "usage": usage})
 
 
 def staged(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import duckdb
 import orjson
 
+from simulators.imagined.world import ImaginedWorld
 from simulators.live.files import FileWorld
 from simulators.live.memory import MemoryWorld
 from simulators.sql.engine import Engine
 from simulators.sql.load import applications, load_application
 from simulators.sql.world import SqlWorld
 from synth.core.config import Config
-from synth.core.errors import BadConfig
+from synth.core.errors import BadConfig, UnknownName
 from synth.core.protocols import Polyglot, World
 from synth.core.store import Workspace
 from tool_registry.browse import specs
@@ -34,6 +35,7 @@ def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
     """
     images = Workspace(workspace).cache / "images"
     worlds = open_applications(config.generate.applications, images)
+    worlds |= _imagined(config, worlds)
     if config.generate.live_share > 0:
         live = open_live(workspace)
         if not live:
@@ -52,6 +54,24 @@ def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
                 remedy=_who_has(language),
             )
     return worlds
+
+
+def _imagined(config: Config, worlds: Mapping[str, World]) -> dict[str, World]:
+    """Return those of the worlds whose tools a model is to play."""
+    settings = config.generate
+    if settings.imagined and settings.events:
+        raise BadConfig(
+            "nothing happens by itself where a model plays the tools",
+            where="generate.events",
+            remedy="leave out generate.events, or generate.imagined",
+        )
+    found: dict[str, World] = {}
+    for name in settings.imagined:
+        world = worlds.get(name)
+        if not isinstance(world, SqlWorld):
+            raise UnknownName("application of this run", name, worlds)
+        found[name] = ImaginedWorld(world.engine, settings.imagined_excerpt)
+    return found
 
 
 def _who_has(language: str) -> str:
@@ -148,10 +168,18 @@ def _changed(con: duckdb.DuckDBPyConnection, worlds: Mapping[str, World]) -> lis
     return [world for world in found if known.get(world.name) != world.engine.application.key]
 
 
-def register_missing(workspace: Workspace) -> None:
-    """Enter installed applications that the registry has never seen; cheap when there are none."""
+def register_missing(
+    workspace: Workspace, tell: Callable[[list[str]], None] = lambda names: None
+) -> None:
+    """Enter installed applications that the registry has never seen; cheap when there are none.
+
+    Args:
+        workspace: whose registry.
+        tell: called before with their names, if there are any: it takes seconds.
+    """
     with workspace.read() as con:
         known = {row[0] for row in con.execute("SELECT application FROM applications").fetchall()}
     missing = [name for name in applications() if name not in known]
     if missing:
+        tell(missing)
         register(workspace, open_applications(missing))
