@@ -18,9 +18,9 @@ import orjson
 from synth.core.canonical import content_key
 from synth.core.errors import BadInput
 from synth.core.outcomes import Outcomes, Regime
-from synth.core.protocols import Environment
+from synth.core.protocols import Environment, Shared, run_call
 from synth.core.seeds import rng
-from synth.core.types import CallError, Diff, Effect, ToolResult, ToolSpec
+from synth.core.types import CallError, Diff, Effect, Scalar, ToolResult, ToolSpec
 
 MOST_IN_A_ROW = 2
 """Times that one call may fail for a moment before it works."""
@@ -131,6 +131,15 @@ class Faulty:
             return self._shortened(name, key, result)
         return _noticed(result, chance.choice(EDGE)) if drawn == "edge" else result
 
+    def user_tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools that users hold; what people do with their hands does not go wrong."""
+        inner = self._environment
+        return inner.user_tools() if isinstance(inner, Shared) else ()
+
+    async def act(self, user: Scalar, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one call of a user, as the environment does."""
+        return await run_call(self._environment, "user", user, name, arguments)
+
     def _draw(self, chance: random.Random, key: str) -> _Drawn:
         outcomes, point = self._outcomes, chance.random()
         if point < outcomes.transient:
@@ -151,7 +160,8 @@ class Faulty:
             return result
         self._cut.add(key)
         short = {**value, "result": rows[: len(rows) // 2], "partial": True, "notice": CUT}
-        return ToolResult(ok=True, content=orjson.dumps(short).decode(), outcome="partial")
+        update = {"content": orjson.dumps(short).decode(), "outcome": "partial"}
+        return result.model_copy(update=update)
 
     # --- the state ---------------------------------------------------------------------------
 
@@ -214,7 +224,7 @@ def _noticed(result: ToolResult, notice: str) -> ToolResult:
     if not value or "notice" in value:
         return result
     content = orjson.dumps({**value, "notice": notice}).decode()
-    return ToolResult(ok=True, content=content, outcome="edge")
+    return result.model_copy(update={"content": content, "outcome": "edge"})
 
 
 def _json(content: str) -> dict[str, Any]:

@@ -146,7 +146,8 @@ def regimes_of(
         was: the outcomes and the seed of the origin.
         now: those of the fork.
     """
-    made = sum(step.result.ok or step.result.outcome in _OF_CHANCE for step in steps)
+    agents = (step for step in steps if step.by == "agent")
+    made = sum(step.result.ok or step.result.outcome in _OF_CHANCE for step in agents)
     rules = [
         *(r.model_copy(update={"until": min(r.until, made)}) for r in before),
         Regime(outcomes=was[0], seed=was[1], until=made),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from synth.core.protocols import Environment
+from synth.core.protocols import Environment, run_call
 from synth.core.types import (
     Agent,
     CallCheck,
@@ -132,7 +132,8 @@ async def admit(
     given_away = leaks(task, agent)
     if given_away:
         return _rejected("leak", given_away[0])
-    unfit = [call.tool for call in task.blueprint.solution if call.tool not in agent.tools]
+    solution = (call for call in task.blueprint.solution if call.by == "agent")
+    unfit = [call.tool for call in solution if call.tool not in agent.tools]
     if unfit:
         return _rejected("toolset", unfit[0])
     return await _Gate(task, agent, environment, tools).admit()
@@ -184,7 +185,11 @@ class _Gate:
 
     def _acts(self, calls: Sequence[PlannedCall]) -> list[PlannedCall]:
         """Return the calls that may change something."""
-        return [call for call in calls if self.tools[call.tool].effect is not Effect.READ]
+        return [call for call in calls if self._effect(call) is not Effect.READ]
+
+    def _effect(self, call: PlannedCall) -> Effect:
+        """Return the declared effect; a user's tool is none of those of the world's agents."""
+        return self.tools[call.tool].effect if call.by == "agent" else call.effect
 
     # --- plays -------------------------------------------------------------------------------
 
@@ -195,9 +200,10 @@ class _Gate:
             await environment.reset(self.blueprint.state_seed)
         steps = []
         for planned in calls:
-            result = await environment.call(planned.tool, planned.arguments)
-            effect = self.tools[planned.tool].effect
-            steps.append(Step(message=2, call=self._call(planned), result=result, effect=effect))
+            by, user = planned.by, self.blueprint.user
+            result = await run_call(environment, by, user, planned.tool, planned.arguments)
+            effect, call = self._effect(planned), self._call(planned)
+            steps.append(Step(message=2, call=call, result=result, effect=effect, by=by))
         return self._run(tuple(steps), await environment.diff())
 
     def _run(self, steps: tuple[Step, ...], diff: Diff) -> _Run:

@@ -89,7 +89,7 @@ def _allows(task: Task, mistake: str) -> bool:
         case "ungrounded_argument":
             return any(True for _ in _identifiers(blueprint.solution))
         case "invalid_argument":
-            return any(call.arguments for call in blueprint.solution)
+            return any(call.arguments and call.by == "agent" for call in blueprint.solution)
         case _:
             return any(output.value is not None for output in blueprint.outputs)
 
@@ -118,7 +118,7 @@ def spoil(task: Task, mistake: str, rng: random.Random) -> Plan:
         case "dropped_call":
             return _without_one(right, rng)
         case "false_claim":
-            reads = [call for call in right.calls if call.effect is Effect.READ]
+            reads = [c for c in right.calls if c.effect is Effect.READ and c.by == "agent"]
             return replace(right, calls=tuple(reads), claims=True)
         case "ungrounded_argument":
             return replace(right, calls=(_invented(right.calls, rng), *right.calls))
@@ -140,7 +140,7 @@ def _without_one(plan: Plan, rng: random.Random) -> Plan:
 def _identifiers(calls: tuple[PlannedCall, ...]) -> Iterator[tuple[PlannedCall, str]]:
     """Arguments that look like keys: letters and digits, no space, no date."""
     for call in calls:
-        for name, value in call.arguments.items():
+        for name, value in call.arguments.items() if call.by == "agent" else ():
             if (
                 isinstance(value, str)
                 and name.endswith("id")
@@ -160,7 +160,8 @@ def _invented(calls: tuple[PlannedCall, ...], rng: random.Random) -> PlannedCall
 
 
 def _invalid(plan: Plan, rng: random.Random) -> Plan:
-    index = rng.choice([i for i, call in enumerate(plan.calls) if call.arguments])
+    given = [i for i, call in enumerate(plan.calls) if call.arguments and call.by == "agent"]
+    index = rng.choice(given)
     call = plan.calls[index]
     arguments: dict[str, Any] = {**call.arguments}
     arguments[rng.choice(list(arguments))] = {"value": None}

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from synth.core.canonical import content_key
-from synth.core.protocols import Environment
+from synth.core.protocols import Environment, run_call
 from synth.core.types import (
     Effect,
     Message,
@@ -58,9 +58,14 @@ def mutants(trajectory: Trajectory, task: Task, rng: random.Random) -> list[tupl
 def _rebuilt(
     trajectory: Trajectory, messages: Iterable[Message], steps: Sequence[Step], **changes: Any
 ) -> Trajectory:
-    """Return the trajectory with these messages; steps are matched to them by call id."""
+    """Return the trajectory with these messages; calls are matched by id, the user's by place."""
     kept = tuple(messages)
     place = {call.id: i for i, message in enumerate(kept) for call in message.tool_calls}
+    users = [i for i, message in enumerate(kept) if message.role == "user"]
+    for step in steps:
+        if step.by == "user":
+            said = sum(m.role == "user" for m in trajectory.messages[: step.message])
+            place[step.call.id] = users[said]
     known = [
         step.model_copy(update={"message": place[step.call.id]})
         for step in steps
@@ -84,12 +89,18 @@ def _is_write(step: Step) -> bool:
     return step.result.ok and step.effect is not Effect.READ
 
 
+def _own(trajectory: Trajectory) -> list[Step]:
+    """Return the agent's calls: what the user does is none of its faults."""
+    return [step for step in trajectory.steps if step.by == "agent"]
+
+
 def _preferred(trajectory: Trajectory, rng: random.Random) -> Step | None:
     """Draw a step whose loss matters: a write if there is one, else the last look-up."""
-    writes = [step for step in trajectory.steps if _is_write(step)]
+    own = _own(trajectory)
+    writes = [step for step in own if _is_write(step)]
     if writes:
         return rng.choice(writes)
-    return trajectory.steps[-1] if trajectory.steps else None
+    return own[-1] if own else None
 
 
 # --- the five faults -------------------------------------------------------------------------
@@ -105,7 +116,7 @@ def _dropped(trajectory: Trajectory, task: Task, rng: random.Random) -> Trajecto
 
 def _altered(trajectory: Trajectory, task: Task, rng: random.Random) -> Trajectory | None:
     """A call was made with another value, with the result of the right one."""
-    order = sorted(trajectory.steps, key=lambda step: (not _is_write(step), rng.random()))
+    order = sorted(_own(trajectory), key=lambda step: (not _is_write(step), rng.random()))
     pool = _texts(trajectory)
     for step in order:
         arguments = step.call.value or {}
@@ -223,7 +234,7 @@ def _extra_write(trajectory: Trajectory, task: Task, rng: random.Random) -> Plan
             if call.effect is not Effect.READ and (call.tool, call.arguments) not in wanted:
                 return call
     pool = _texts(trajectory)
-    for step in trajectory.steps:
+    for step in _own(trajectory):
         if not _is_write(step):
             continue
         arguments = step.call.value or {}
@@ -277,7 +288,7 @@ def _early(trajectory: Trajectory, task: Task, rng: random.Random) -> Trajectory
 
 def _swapped(trajectory: Trajectory, task: Task, rng: random.Random) -> Trajectory | None:
     """Two results changed places, or the only one is not what the tool returned."""
-    steps = trajectory.steps
+    steps = _own(trajectory)
     pairs = [
         (one, two)
         for i, one in enumerate(steps)
@@ -303,7 +314,7 @@ def _swapped(trajectory: Trajectory, task: Task, rng: random.Random) -> Trajecto
     ]
     told = [
         s.model_copy(update={"result": changed[s.call.id]}) if s.call.id in changed else s
-        for s in steps
+        for s in trajectory.steps
     ]
     return _rebuilt(trajectory, messages, told)
 
@@ -332,7 +343,8 @@ async def harmless(mutant: Trajectory, task: Task, environment: Environment) -> 
     """
     await environment.reset(task.blueprint.state_seed)
     for step in mutant.steps:
-        result = await environment.call(step.call.name, step.call.value or {})
+        call, user = step.call, task.blueprint.user
+        result = await run_call(environment, step.by, user, call.name, call.value or {})
         if (result.ok, result.content) != (step.result.ok, step.result.content):
             return False
     diff = await environment.diff()
@@ -354,9 +366,9 @@ def _wanted(task: Task) -> Iterator[OutputValue]:
 def _handed_off(mutant: Trajectory, task: Task) -> bool:
     """Writes of the solution that leave no trace in the state have to have been made."""
     needed = {
-        c.tool for c in task.blueprint.solution if c.effect is not Effect.READ
+        c.tool for c in task.blueprint.solution if c.effect is not Effect.READ and c.by == "agent"
     } if () in task.blueprint.diffs else set()  # fmt: skip
-    return needed <= {step.call.name for step in mutant.steps if step.result.ok}
+    return needed <= {step.call.name for step in _own(mutant) if step.result.ok}
 
 
 def _occurs(output: OutputValue, said: str) -> bool:

@@ -138,13 +138,14 @@ class Compared(NamedTuple):
 def compare(solution: Sequence[PlannedCall], steps: Iterable[Step]) -> list[Compared]:
     """Return the calls of both sides: the reference's in their order, then those only you made.
 
-    Calls are the same where tool and arguments are; a call made twice counts twice. What failed
-    is left out.
+    Calls are the same where tool and arguments are; a call made twice counts twice. What failed,
+    and what the user did, is left out.
     """
-    mine = [(step.call.name, step.call.value or {}) for step in steps if step.result.ok]
+    own = (step for step in steps if step.by == "agent" and step.result.ok)
+    mine = [(step.call.name, step.call.value or {}) for step in own]
     left = Counter(_identity(*call) for call in mine)
     rows = []
-    for planned in solution:
+    for planned in (planned for planned in solution if planned.by == "agent"):
         identity = _identity(planned.tool, planned.arguments)
         whose: Literal["both", "reference"] = "both" if left[identity] else "reference"
         left[identity] -= whose == "both"

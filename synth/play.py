@@ -8,9 +8,8 @@ user) ends the episode with a fault and never becomes a verdict.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict, Unpack
-
-import orjson
 
 from synth.core.canonical import content_key
 from synth.core.config import Limits
@@ -21,6 +20,7 @@ from synth.core.protocols import (
     AgentView,
     Environment,
     Recalling,
+    Shared,
     Turn,
     UserPlayer,
     UserView,
@@ -28,23 +28,29 @@ from synth.core.protocols import (
 )
 from synth.core.types import (
     Agent,
-    CallError,
     Diff,
     Effect,
     Fault,
+    Holder,
     Message,
     Step,
     StopReason,
     Task,
     ToolCall,
     ToolResult,
+    ToolSpec,
     Trajectory,
     Usage,
 )
 from synth.fork import Prefix, reached
+from synth.refused import refusal, unreadable
 
 __all__ = ["Limits", "Stage", "play"]
 
+ACTS = 12
+"""Calls of their own tools that a user may make in an episode."""
+USERS = "user_"
+"""What the identity of a user's call begins with: no agent's call is called so."""
 DIFF_S = 5.0
 """Seconds that the environment of a broken episode has to say what changed."""
 
@@ -108,6 +114,8 @@ class _Run:
         self.said: list[Message] = []
         """What the user hears: the words of both sides, without calls and results."""
         self.steps: list[Step] = []
+        self.user_tools: tuple[ToolSpec, ...] = ()
+        """What the user holds, in tasks that are about it."""
         self.usage: dict[str, Usage] = {}
         self.acting = Fault.ENVIRONMENT
         """Who is to blame if something is raised now."""
@@ -123,6 +131,8 @@ class _Run:
         specs = {spec.name: spec for spec in environment.tools()}
         # An agent has the tools of its own set, whatever else the environment offers.
         tools = [specs[name] for name in self.agent.tools if name in specs]
+        if self.task.blueprint.acts and isinstance(environment, Shared):
+            self.user_tools = environment.user_tools()
         self.effects = {spec.name: spec.effect for spec in tools}
         view = AgentView(self.messages, tools)
         prefix = self.stage.get("prefix")
@@ -142,7 +152,7 @@ class _Run:
     async def _follow(self, message: Message) -> StopReason | None:
         """Do what follows from a message of the agent; return why it was the last one, if so."""
         if message.tool_calls:
-            if len(self.steps) + len(message.tool_calls) > self.stage["limits"].calls:
+            if self._made("agent") + len(message.tool_calls) > self.stage["limits"].calls:
                 return StopReason.MAX_CALLS
             await self._execute(message.tool_calls)
             return None
@@ -171,7 +181,9 @@ class _Run:
         """
         if prefix.messages[0] != self.messages[0]:
             raise ToolloomError("the agent that goes on has another system prompt")
-        for message in prefix.messages[1:]:
+        for place, message in enumerate(prefix.messages[1:], start=1):
+            acts = [step for step in prefix.steps if step.by == "user" and step.message == place]
+            self._remember([step.call for step in acts], [step.result for step in acts])
             self._recall(message, view)
             self.messages.append(message)
             if message.role != "tool":
@@ -189,7 +201,7 @@ class _Run:
             return None
         if not pending:
             return await self._follow(message)
-        if len(self.steps) + len(pending) > self.stage["limits"].calls:
+        if self._made("agent") + len(pending) > self.stage["limits"].calls:
             return StopReason.MAX_CALLS
         await self._execute(pending, asked)
         return None
@@ -241,39 +253,89 @@ class _Run:
     def _users_view(self) -> UserView:
         blueprint = self.task.blueprint
         facts = blueprint.opening + blueprint.withheld + blueprint.background
-        opening = blueprint.opening
-        return UserView(self.task.persona, blueprint.clauses, facts, self.said, opening)
+        return UserView(
+            self.task.persona,
+            blueprint.clauses,
+            facts,
+            self.said,
+            blueprint.opening,
+            acts=blueprint.acts,
+            tools=self.user_tools,
+        )
 
     async def _user(self) -> bool:
-        """Take the user's turn; return whether they want to end."""
-        self.acting = Fault.USER
-        turn = await self.stage["user_player"].turn(self._users_view())
-        content = turn.message.content
-        if turn.message.role != "user" or not content or turn.message.tool_calls:
-            raise ToolloomError("the user's message is not plain text of the user's role")
-        self._account("user", turn)
-        self.messages.append(turn.message)
-        self._hear(turn.message)
+        """Take the user's turn, calls of their own tools included; say if they want to end."""
+        while True:
+            self.acting = Fault.USER
+            turn = await self.stage["user_player"].turn(self._users_view())
+            message = turn.message
+            if message.role != "user" or not (message.content or message.tool_calls):
+                raise ToolloomError("the user's message is not plain text of the user's role")
+            if message.tool_calls and not self.user_tools:
+                raise ToolloomError("the user's message has calls, and the user has no tools")
+            self._account("user", turn)
+            if not message.tool_calls:
+                break
+            await self._act(message.tool_calls)
+        self.messages.append(message)
+        self._hear(message)
         return turn.done
+
+    async def _act(self, calls: tuple[ToolCall, ...]) -> None:
+        """Make calls of the user, of which nothing is in the dialogue but what they say next."""
+        made = self._made("user")
+        if made + len(calls) > ACTS:
+            raise ToolloomError(f"the user calls their tools more than {ACTS} times")
+        named = [
+            ToolCall(id=f"{USERS}{number}", name=call.name, arguments=call.arguments)
+            for number, call in enumerate(calls, made + 1)
+        ]
+        effects = {spec.name: spec.effect for spec in self.user_tools}
+        results = [
+            await self._step(call, "user", effects, len(self.messages), unreadable(call))
+            for call in named
+        ]
+        self._remember(named, results)
+
+    def _remember(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
+        """Note for the user what they did themselves, and what came of it."""
+        if calls:
+            self.said.append(Message(role="user", tool_calls=tuple(calls)))
+        for call, result in zip(calls, results, strict=True):
+            self.said.append(Message(role="tool", content=result.content, tool_call_id=call.id))
+
+    def _made(self, by: Holder) -> int:
+        return sum(step.by == by for step in self.steps)
 
     async def _execute(self, calls: tuple[ToolCall, ...], asked: int = -1) -> None:
         """Make calls that the message at the place `asked` wants; by default, the last one."""
         asked = asked if asked >= 0 else len(self.messages) - 1
         for call in calls:
-            result = _refusal(call, self.effects)
-            effect = self.effects.get(call.name, Effect.UNKNOWN)
-            state = None
-            if result is None:
-                self.acting = Fault.ENVIRONMENT
-                self._diff = None
-                result = await self.environment.call(call.name, call.value or {})
-                if effect is not Effect.READ:
-                    self._diff = await self.environment.diff()
-                    state = content_key(self._diff)
-            self.steps.append(
-                Step(message=asked, call=call, result=result, effect=effect, state=state)
-            )
+            refused = refusal(call, self.effects)
+            result = await self._step(call, "agent", self.effects, asked, refused)
             self.messages.append(Message(role="tool", content=result.content, tool_call_id=call.id))
+
+    async def _step(
+        self,
+        call: ToolCall,
+        by: Holder,
+        effects: Mapping[str, Effect],
+        message: int,
+        refused: ToolResult | None,
+    ) -> ToolResult:
+        """Make one call, unless it was refused, and write down what came of it."""
+        effect, state, result = effects.get(call.name, Effect.UNKNOWN), None, refused
+        if result is None:
+            self.acting, self._diff = Fault.ENVIRONMENT, None
+            user, arguments = self.task.blueprint.user, call.value or {}
+            result = await run_call(self.environment, by, user, call.name, arguments)
+            if effect is not Effect.READ:
+                self._diff = await self.environment.diff()
+                state = content_key(self._diff)
+        self.steps.append(
+            Step(message=message, call=call, result=result, effect=effect, state=state, by=by)
+        )
+        return result
 
     async def final_diff(self) -> Diff:
         """Return the net change at the end."""
@@ -323,16 +385,3 @@ class _Run:
             usage=self.usage,
             fork=None if prefix is None else prefix.fork,
         )
-
-
-def _refusal(call: ToolCall, tools: dict[str, Effect]) -> ToolResult | None:
-    """Return the error of a call that never reaches the environment, or None."""
-    if call.name not in tools:
-        known = ", ".join(sorted(tools)) or "none"
-        error = CallError(code="unknown_tool", message=f"No tool {call.name!r}. Tools: {known}.")
-    elif call.value is None:
-        error = CallError(code="invalid_arguments", message="The arguments are not a JSON object.")
-    else:
-        return None
-    content = orjson.dumps({"error": error.code, "message": error.message}).decode()
-    return ToolResult(ok=False, content=content, error=error)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from synth.core import voices
+from synth.core.acting import acting
 from synth.core.hearing import hearing
 from synth.core.protocols import AgentView, Turn
 from synth.core.speech import speech
@@ -39,6 +40,8 @@ _Script: TypeAlias = Generator[Message, Sequence[Message], None]
 TRIES = 8
 """Rounds of calls before what fails for a moment counts as failed: a result that came in part may
 fail again when it is asked for."""
+_ORDERS = 2
+"""How often the agent asks the user to do the same thing before it gives up."""
 _ASKS = 3
 """How often the agent asks for the same fact before it gives up."""
 
@@ -108,6 +111,11 @@ class ReferenceAgent:
         reason: str | None = None
         groups = [list(g) for _, g in groupby(self._plan.calls, key=lambda call: call.group)]
         for number, group in enumerate(groups):
+            if group[0].by == "user":
+                reason = yield from self._have_done(group)
+                if reason is not None:
+                    break
+                continue
             made = [past.take(call) for call in group]
             done = list(compress(group, made))
             group = [call for call, was in zip(group, made, strict=True) if was is None]
@@ -121,7 +129,7 @@ class ReferenceAgent:
             if needed:
                 missing = [fact for fact in missing if fact not in needed]
                 yield from self._ask(needed)
-            writes = [call for call in group if call.effect is not Effect.READ]
+            writes = _writes(group)
             if self._confirms and writes and self._plan.claims and agreed < 0:
                 messages = yield self._text(self._consent(writes, written))
                 if self._hears.has("declines", messages[-1].content or ""):
@@ -162,6 +170,29 @@ class ReferenceAgent:
             facts = [fact for fact in facts if fact.spoken not in answer]
             if not facts:
                 return
+
+    def _have_done(
+        self, group: list[PlannedCall]
+    ) -> Generator[Message, Sequence[Message], str | None]:
+        """Ask the user to do what only they can, one thing after the other.
+
+        Returns:
+            What they said where it cannot be done; None where all is done.
+        """
+        says = acting(self._language)
+        for call in group:
+            acts = self._task.blueprint.acts
+            act = next(a for a in acts if (a.tool, a.arguments) == (call.tool, call.arguments))
+            symbol = "ask_read" if call.effect is Effect.READ else "ask"
+            answer = ""
+            for _ in range(_ORDERS):
+                messages = yield self._text(says.say(symbol, self._rng, words=act.words))
+                answer = messages[-1].content or ""
+                if not says.excuses(answer):
+                    break
+            else:
+                return answer
+        return None
 
     def _call(
         self, group: list[PlannedCall]
@@ -224,7 +255,7 @@ class ReferenceAgent:
         keys) are nothing a person could agree to.
         """
         clauses = self._clauses()
-        total = sum(call.effect is not Effect.READ for call in self._plan.calls)
+        total = len(_writes(self._plan.calls))
         if total == len(clauses):
             clauses = clauses[written : written + len(writes)]
         elif written:
@@ -238,7 +269,7 @@ class ReferenceAgent:
         """Return what to say to a user who declines a write, after so many others."""
         if written == 0:
             return self._say("declined")
-        wanted = [c for c in self._task.blueprint.solution if c.effect is not Effect.READ]
+        wanted = _writes(self._task.blueprint.solution)
         if written >= len(wanted):  # the one too many, of which the user thought better
             self.mistake = None
             return self._report(None)
@@ -291,7 +322,7 @@ class ReferenceAgent:
             text = self._say("refused", clause=wish, Clause=_capital(wish), rule=rule)
         else:
             text = self._say("unserved", clause=wish, Clause=_capital(wish))
-        if any(call.effect is not Effect.READ for call in self._plan.calls):
+        if _writes(self._plan.calls):
             text += " " + self._say("handed_over")
         return text
 
@@ -346,6 +377,11 @@ def _capital(text: str) -> str:
 def _sentence(text: str) -> str:
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _writes(calls: Sequence[PlannedCall]) -> list[PlannedCall]:
+    """Return the agent's calls that change something."""
+    return [call for call in calls if call.effect is not Effect.READ and call.by == "agent"]
 
 
 def _needs(group: list[PlannedCall], fact: Fact) -> bool:

@@ -23,6 +23,8 @@ from synth.rubrics import rubric_for
 def difficulty(blueprint: Blueprint) -> int:
     """Return how hard a task is: calls + writes + facts to ask for + distractor tools / 4.
 
+    What the user does counts as much: they have to be asked.
+
     One read with nothing to distract is 1; so is a request that needs no call at all.
     """
     calls = blueprint.solution

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from synth.core.types import Agent, Effect, Task, Trajectory, Verdict
+from synth.core.types import Agent, Effect, Step, Task, Trajectory, Verdict
 from synth.run import Episode
 
-Speaker = Literal["user", "agent", "call", "result", "error", "verdict"]
+Speaker = Literal["user", "act", "agent", "call", "result", "error", "verdict"]
 
 
 class Line(NamedTuple):
@@ -32,8 +32,12 @@ def transcript(episode: Episode, task: Task, *, longest: int = 400) -> list[Line
 
 
 def _spoken(trajectory: Trajectory) -> Iterator[Line]:
-    steps = {step.call.id: step for step in trajectory.steps}
-    for message in trajectory.messages:
+    steps = {step.call.id: step for step in trajectory.steps if step.by == "agent"}
+    for place, message in enumerate(trajectory.messages):
+        for act in trajectory.steps:
+            if act.by == "user" and act.message == place:
+                yield Line("act", f"{act.call.name}({act.call.arguments})")
+                yield _came_of(act)
         if message.role == "user":
             yield Line("user", message.content or "")
         elif message.role == "assistant":
@@ -43,9 +47,12 @@ def _spoken(trajectory: Trajectory) -> Iterator[Line]:
                 yield Line("call", f"{call.name}({call.arguments})")
                 step = steps.get(call.id)
                 if step is not None:
-                    mark = "" if step.effect is Effect.READ else f"[{step.effect}] "
-                    speaker: Speaker = "result" if step.result.ok else "error"
-                    yield Line(speaker, mark + step.result.content)
+                    yield _came_of(step)
+
+
+def _came_of(step: Step) -> Line:
+    mark = "" if step.effect is Effect.READ else f"[{step.effect}] "
+    return Line("result" if step.result.ok else "error", mark + step.result.content)
 
 
 def _judged(verdict: Verdict, minor: set[str]) -> Iterator[str]:
@@ -64,7 +71,13 @@ def markdown(episode: Episode, task: Task, agent: Agent) -> str:
     Text of models and tools is shown in a fenced block longer than any fence inside it, so that
     nothing in it can become markup.
     """
-    names = {"user": "user  ", "agent": "agent ", "call": "  →   ", "result": "  ←   "}
+    names = {
+        "user": "user  ",
+        "act": "user →",
+        "agent": "agent ",
+        "call": "  →   ",
+        "result": "  ←   ",
+    }
     names |= {"error": "  ←!  ", "verdict": "judge "}
     body = "\n".join(f"{names[line.speaker]} {line.text}" for line in transcript(episode, task))
     fence = "`" * max(3, _longest_run(body, "`") + 1)

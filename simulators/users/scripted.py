@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
+from simulators.users.acts import obey, report
 from simulators.users.asked import asked, meant
 from simulators.users.wrong import other_values, wrong_fact
 from synth.core import voices
@@ -58,8 +59,21 @@ class ScriptedUser:
     def _reply(self, view: UserView) -> Turn:
         if not any(message.role == "user" for message in view.messages):
             return _turn(self._request)
+        if view.messages[-1].role == "tool":
+            return Turn(report(view, self._rng))
         heard = next((m.content for m in reversed(view.messages) if m.role == "assistant"), None)
-        return self._answer(heard or "", view)
+        return self._do(heard or "", view) or self._answer(heard or "", view)
+
+    def _do(self, heard: str, view: UserView) -> Turn | None:
+        """Do what the agent asks for, or say why not; None if it asks for nothing to be done."""
+        message = obey(heard, view, self._rng) if view.acts else None
+        if message is None:
+            return None
+        self._lost += not message.tool_calls
+        if self._lost > PATIENCE:
+            speaker = voices.voice(view.persona.voice, view.persona.language)
+            return _turn(speaker.say("give_up", self._rng), done=True)
+        return Turn(message)
 
     def _answer(self, heard: str, view: UserView) -> Turn:
         language = view.persona.language

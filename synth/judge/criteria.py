@@ -76,7 +76,7 @@ def _state(check: StateCheck, diff: Diff) -> str:
 def _call(check: CallCheck, steps: Sequence[Step]) -> tuple[bool, _Why]:
     count, last = 0, None
     for step in steps:
-        if not step.result.ok:
+        if not step.result.ok or step.by == "user":
             continue
         if check.before is not None and step.call.name == check.before:
             break

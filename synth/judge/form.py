@@ -56,6 +56,8 @@ def _roles(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
 
 def _calls(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
     """Every call has one result, in order, and one step that says the same."""
+    yield from _users_calls(messages, [step for step in steps if step.by == "user"])
+    steps = [step for step in steps if step.by == "agent"]
     seen: set[str] = set()
     number = 0
     for index, message in enumerate(messages):
@@ -76,6 +78,16 @@ def _calls(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[tuple
                 yield "record", f"call {call.id!r} was recorded with other arguments"
     if number != len(steps) or sum(message.role == "tool" for message in messages) != number:
         yield "record", f"{number} calls were asked for, {len(steps)} recorded"
+
+
+def _users_calls(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    """What the user did comes, in order, before a message of theirs; it is in none itself."""
+    places = [step.message for step in steps]
+    if places != sorted(places):
+        yield "record", "the user's calls are not in the order of their messages"
+    for step in steps:
+        if step.message >= len(messages) or messages[step.message].role != "user":
+            yield "record", f"the user says nothing after their call of {step.call.name!r}"
 
 
 def _same(step: Step, message: int, call_id: str, content: str | None) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from synth.core.protocols import Environment
-from synth.core.types import Diff, Trajectory
+from synth.core.protocols import Environment, run_call
+from synth.core.types import Diff, Scalar, Trajectory
 from synth.judge.evidence import quote
 
 
 async def replay_problem(
-    trajectory: Trajectory, environment: Environment, state_seed: int
+    trajectory: Trajectory, environment: Environment, state_seed: int, user: Scalar = None
 ) -> str | None:
     """Return where a replay differs from the record, or None.
 
@@ -16,13 +16,17 @@ async def replay_problem(
         trajectory: all of its calls passed the rules.
         environment: of the same world; it is reset.
         state_seed: the state the episode started from.
+        user: key of the user's row, for calls of their own.
 
     Raises:
         ToolloomError: the environment is broken; that is no verdict.
     """
     await environment.reset(state_seed)
     for step in trajectory.steps:
-        result = await environment.call(step.call.name, step.call.value or {})
+        call = step.call
+        if step.by == "user" and call.value is None:
+            continue  # it never reached the environment
+        result = await run_call(environment, step.by, user, call.name, call.value or {})
         if result.content != step.result.content or result.ok != step.result.ok:
             return (
                 f"{step.call.name} {quote(step.call.arguments)} gives {quote(result.content)!r}, "

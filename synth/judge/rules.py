@@ -73,6 +73,8 @@ def rule_problem(
 ) -> tuple[str, str] | None:
     """Return which rule a call breaks, as a fixed word and evidence; None if none does."""
     for step in trajectory.steps:
+        if step.by == "user":
+            continue  # a user reads nothing in the dialogue that they may not go by
         call = step.call
         spec = tools.get(call.name) if call.name in agent.tools else None
         if spec is None:

@@ -15,6 +15,7 @@ from typing import Any
 from synth.core.hearing import Hearing, hearing
 from synth.core.invented import Known, amounts, squeeze
 from synth.core.types import Blueprint, Effect, Fact, Task, Trajectory
+from synth.judge.acts import acts_fault
 from synth.judge.rules import CODE
 from synth.judge.values import Found, number_words, scan
 
@@ -34,6 +35,9 @@ def users_fault(task: Task, trajectory: Trajectory) -> str | None:
         task: what the user knows and wants.
         trajectory: a failed episode.
     """
+    act = acts_fault(task, trajectory)
+    if act is not None:
+        return act
     words = _Words(task, trajectory)
     for fact in words.kept_back():
         return f"never told the {fact.label}"
@@ -131,6 +135,7 @@ class _Words:
         own = [*self.blueprint.clauses, self.name]
         for fact in (*self.blueprint.opening, *self.blueprint.withheld, *self.blueprint.background):
             own += [str(fact.value), fact.spoken]
+        own += [step.result.content for step in self.trajectory.steps if step.by == "user"]
         mine = "\n".join(own)
         heard: list[str] = []
         for index, (role, text) in enumerate(self.talk):
@@ -158,6 +163,7 @@ class _Words:
         return bool(rights) or any(
             _acted_on(value, found, argument)
             for step in self.trajectory.steps
+            if step.by == "agent"
             for argument in _scalars(step.call.value)
         )
 
@@ -179,7 +185,8 @@ class _Words:
         """Say whether the user's last answer to a proposal of what it wants was a no."""
         if not any(call.effect is not Effect.READ for call in self.blueprint.solution):
             return False
-        if any(s.result.ok and s.effect is not Effect.READ for s in self.trajectory.steps):
+        agents = (s for s in self.trajectory.steps if s.by == "agent")
+        if any(s.result.ok and s.effect is not Effect.READ for s in agents):
             return False
         for (role, text), (after, answer) in reversed(
             list(zip(self.talk, self.talk[1:], strict=False))

@@ -21,6 +21,7 @@ from synth.core.types import (
     Trajectory,
     Verdict,
 )
+from synth.judge.acts import unasked
 from synth.judge.claims import claim
 from synth.judge.criteria import judge_criterion
 from synth.judge.evidence import Evidence, quote
@@ -56,6 +57,9 @@ async def judge(
     problem = form_problem(trajectory, agent)
     if problem is not None:
         return _verdict(trajectory, f"format:{problem[0]}", [_stage("format", problem[1])])
+    spoiled = unasked(task, trajectory)
+    if spoiled is not None:
+        return _no_verdict(trajectory, Fault.USER, f"the user {spoiled}")
     evidence = Evidence(trajectory)
     results, reasons = [_stage("format", None)], []
     problem = rule_problem(trajectory, agent, tools, evidence)
@@ -64,7 +68,8 @@ async def judge(
         reasons.append(f"rule:{problem[0]}")
     elif environment is not None:
         try:
-            why = await replay_problem(trajectory, environment, task.blueprint.state_seed)
+            seed, user = task.blueprint.state_seed, task.blueprint.user
+            why = await replay_problem(trajectory, environment, seed, user)
         except ToolloomError as error:
             return _no_verdict(trajectory, Fault.ENVIRONMENT, str(error))
         results.append(_stage("replay", why))
@@ -161,7 +166,8 @@ def _false_claim(
     """Return the sentence in which the agent claims what it did not do, or None."""
     if not evidence.told:
         return None
-    wrote = any(s.result.ok and s.effect is not Effect.READ for s in trajectory.steps)
+    own = (step for step in trajectory.steps if step.by == "agent")
+    wrote = any(s.result.ok and s.effect is not Effect.READ for s in own)
     states = [
         result.passed
         for criterion, result in zip(task.rubric.criteria(), results, strict=True)

@@ -98,8 +98,10 @@ async def _compare(
         return
     problem = record_problem(trajectory) if episode.verdict.passed else None
     if problem is None:
-        seed = planned.task.blueprint.state_seed
-        problem = await replay_problem(_executed(trajectory), environment, seed)
+        blueprint = planned.task.blueprint
+        problem = await replay_problem(
+            _executed(trajectory), environment, blueprint.state_seed, blueprint.user
+        )
     if problem is None:
         replayed.same += 1
     else:
