@@ -14,6 +14,7 @@ import orjson
 
 from synth.agents import agent_stats
 from synth.core.errors import BadRow
+from synth.core.imagined import Drift, drift_lines
 from synth.core.llm.ledger import at_least
 from synth.core.protocols import World
 from synth.core.types import Fault, Trajectory
@@ -66,7 +67,7 @@ def run_report(run: Run | Written, used: int, worlds: Mapping[str, World]) -> di
         "by_voice": dict(sorted(tally.shares["voice"].items())),
         "played_by": dict(tally.players),
         "accepted_shape": tally.shape(),
-    }
+    } | ({"imagined": tally.drift.figures()} if tally.drift.episodes else {})
 
 
 class _Tally:
@@ -90,6 +91,7 @@ class _Tally:
         self._messages: list[int] = []
         self._tools: set[tuple[str, str]] = set()
         self._real = 0
+        self.drift = Drift()
 
     def add(self, planned: Planned, episode: Episode | None, failures: Sequence[str]) -> None:
         """Add a place, its finished episode if any, and how the infrastructure broke it before.
@@ -116,6 +118,8 @@ class _Tally:
         passed = bool(verdict.passed)
         self.episodes += 1
         self.accepted += passed
+        if episode.imagined is not None:
+            self.drift.add(episode.imagined)
         if not passed and verdict.broken_by:
             self.faults[str(verdict.broken_by)] += 1
         elif not passed:
@@ -248,6 +252,8 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
     ]
     for title in ("application", "kind", "language"):
         lines += _share_lines(title, report.get(f"by_{title}", {}))
+    if report.get("imagined"):
+        lines += drift_lines(report["imagined"])
     return lines + _cost_lines(report)
 
 
