@@ -16,6 +16,8 @@ from synth.core.protocols import LLM, ChatRequest, Finish, Reply, Sampler
 from synth.core.types import Effect, ToolSpec
 
 PROMPTS = "simulators.imagined.prompts"
+PROGRAM = "twin/1"
+"""Who plays where no model does."""
 NEW_KEYS = 3
 """Keys offered for new rows of each table."""
 _SAID = 2_000
@@ -58,7 +60,9 @@ class Asker:
 
     def __init__(self, llm: LLM, scene: Scene, sampler: Sampler) -> None:
         self._llm, self._scene, self._sampler = llm, scene, sampler
-        self.who = f"model:{llm.name}@world/{prompt_key()} ({sampler})"
+        self.who = llm.name
+        if llm.name != PROGRAM:
+            self.who = f"model:{llm.name}@world/{prompt_key()} ({sampler})"
 
     def page(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from simulators.imagined.asking import Asked
+from simulators.imagined.asking import PROGRAM, Asked
 from simulators.sql.engine import Engine
 from simulators.sql.environment import SqlEnvironment
 from synth.core.errors import BadInput
@@ -56,7 +56,7 @@ class TwinPlayer:
         seed: decides when.
     """
 
-    name = "twin"
+    name = PROGRAM
 
     def __init__(
         self, engine: Engine, wrong: Mapping[str, float] | None = None, seed: int = 0

@@ -8,10 +8,18 @@ same calls.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from synth.core.types import Frozen, Usage
+
+SHARES = {
+    "same result": "results_equal",
+    "same changes": "changes_equal",
+    "reads after writes": "read_after_write",
+    "same end": "ends_equal",
+}
+"""What is compared with the twin: in words, and by name."""
 
 
 class WorldCall(Frozen):
@@ -49,36 +57,72 @@ class Imagined(Frozen):
     usage: Usage | None = None
 
 
+class Drift:
+    """Adds up how far imagined episodes were from their executable twins."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._who: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._shares: dict[str, list[int]] = {name: [0, 0] for name in SHARES.values()}
+
+    @property
+    def episodes(self) -> int:
+        """How many were added."""
+        return self._who.total()
+
+    def add(self, episode: Imagined) -> None:
+        """Add one episode."""
+        self._who[episode.who] += 1
+        self._share("ends_equal", episode.end_equal)
+        for call in episode.calls:
+            self._counts["calls"] += 1
+            self._refused.update(call.refused)
+            if call.reply is None:
+                self._counts["tool_faults"] += 1
+                continue
+            self._counts["answered_at_once"] += not call.refused
+            self._counts["invented"] += len(call.invented)
+            self._share("results_equal", call.result_equal)
+            if not call.reads:
+                self._share("changes_equal", call.change_equal)
+            elif call.after_write:
+                self._share("read_after_write", call.result_equal)
+
+    def _share(self, name: str, value: bool | None) -> None:
+        if value is not None:
+            self._shares[name][0] += value
+            self._shares[name][1] += 1
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures; a share is None where nothing could be compared."""
+        calls, faults = self._counts["calls"], self._counts["tool_faults"]
+        shares = {
+            name: {"true": true, "of": of} if of else None
+            for name, (true, of) in self._shares.items()
+        }
+        return {
+            "who": dict(self._who.most_common()),
+            "episodes": self.episodes,
+            "calls": calls,
+            "answered": calls - faults,
+            "answered_at_once": self._counts["answered_at_once"],
+            "tool_faults": faults,
+            "refused_by_reason": dict(self._refused.most_common()),
+            "invented": self._counts["invented"],
+            **shares,
+        }
+
+
 def drift(episodes: Iterable[Imagined]) -> dict[str, Any]:
-    """Return how far a run's imagined episodes were from their executable twins.
-
-    Shares are of what could be compared, and None where nothing could.
-    """
-    found = list(episodes)
-    calls = [call for episode in found for call in episode.calls]
-    answered = [call for call in calls if call.reply is not None]
-    later = [call for call in answered if call.reads and call.after_write]
-    refused = Counter(code for call in calls for code in call.refused)
-    return {
-        "who": dict(Counter(episode.who for episode in found)),
-        "episodes": len(found),
-        "calls": len(calls),
-        "answered_at_once": sum(not call.refused for call in answered),
-        "answered": len(answered),
-        "tool_faults": len(calls) - len(answered),
-        "refused_by_reason": dict(refused.most_common()),
-        "results_equal": _share(call.result_equal for call in answered),
-        "results_contradicting": _share(
-            None if call.result_equal is None else not call.result_equal for call in answered
-        ),
-        "changes_equal": _share(call.change_equal for call in answered if not call.reads),
-        "read_after_write": _share(call.result_equal for call in later),
-        "invented": sum(len(call.invented) for call in answered),
-        "ends_equal": _share(episode.end_equal for episode in found),
-    }
+    """Return the figures of `Drift` for some episodes."""
+    found = Drift()
+    for episode in episodes:
+        found.add(episode)
+    return found.figures()
 
 
-def drift_lines(report: dict[str, Any]) -> list[str]:
+def drift_lines(report: Mapping[str, Any]) -> list[str]:
     """Return it as lines of text."""
     refused = ", ".join(f"{name} {count}" for name, count in report["refused_by_reason"].items())
     lines = [
@@ -90,23 +134,11 @@ def drift_lines(report: dict[str, Any]) -> list[str]:
         f"  tool faults     {report['tool_faults']:>7}",
         *([f"  refused: {refused}"] if refused else []),
     ]
-    shares = {
-        "same result": "results_equal",
-        "same changes": "changes_equal",
-        "reads after writes": "read_after_write",
-        "same end": "ends_equal",
-    }
-    for title, name in shares.items():
+    for title, name in SHARES.items():
         share = report[name]
         lines.append(f"  {title:<20}" + ("nothing to compare" if share is None else _shown(share)))
-    lines.append(f"  invented values {report['invented']:>7}")
-    return lines
+    return [*lines, f"  invented values {report['invented']:>7}"]
 
 
-def _shown(share: dict[str, int]) -> str:
+def _shown(share: Mapping[str, int]) -> str:
     return f"{share['true']} of {share['of']}"
-
-
-def _share(values: Iterable[bool | None]) -> dict[str, int] | None:
-    known = [value for value in values if value is not None]
-    return {"true": sum(known), "of": len(known)} if known else None

@@ -20,6 +20,7 @@ from synth.core.outcomes import Outcomes
 from synth.core.protocols import AgentPlayer, Environment, Timed, UserPlayer, World
 from synth.core.types import Agent, Fault, ToolSpec, Trajectory
 from synth.episode import play_and_judge
+from synth.judge.tools import excused
 from synth.pipeline.cast import Cast
 from synth.run import Episode, Planned
 
@@ -130,7 +131,7 @@ class LocalEngine:
                 return None
         self._cast.forget(planned.episode)
         if imagined is not None:
-            trajectory = _with_world(trajectory, imagined)
+            trajectory, verdict = _with_world(trajectory, imagined), excused(verdict, imagined)
         return Episode(trajectory=trajectory, verdict=verdict, imagined=imagined)
 
     def _borrow(self, planned: Planned) -> Environment:
