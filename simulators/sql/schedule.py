@@ -2,9 +2,9 @@
 
 An event is drawn with its time and its chance, and stays if the solution does not notice it: at
 whichever place it happens, every call of the solution returns the same bytes, the changes that
-calls made are the same, no row is written by both, wrong solutions stay as wrong as they were, and
-no policy rule of a tool concerned reads a table that it writes. So the ground truth of the task
-holds whether or not it happens, and whenever.
+calls made are the same, no row is written by both, the policy forbids what it forbade and nothing
+else, and wrong solutions stay as wrong as they were. So the ground truth of the task holds whether
+or not it happens, and whenever.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from simulators.sql.engine import Engine
+from simulators.sql.goals import forbidden
 from simulators.sql.guard import Mode
+from simulators.sql.program import USER
 from synth.core.application import MOST_MINUTES
 from synth.core.happenings import Due, Schedule
 from synth.core.seeds import rng
@@ -53,11 +55,14 @@ def drawn(engine: Engine, share: float, seed: int) -> Iterator[Due]:
 
 
 def _ruling(engine: Engine, blueprint: Blueprint) -> set[str | None]:
-    """Return the tables that the policy looks at before a call of the solution, or a wrong one."""
+    """Return the tables by which the policy judges calls of this task for whoever speaks.
+
+    Nobody knows here who that is, so these tables must stay as they are.
+    """
     tools = {call.tool for call in chain(blueprint.solution, *blueprint.decoys.values())}
     read: set[str | None] = set()
     for rule in engine.application.policy_rules:
-        if rule.tool in tools:
+        if rule.tool in tools and USER in rule.when:
             read |= engine.compiler.look(rule.when, Mode.READ, f"policy_rules.{rule.name}").read
     return read
 
@@ -65,7 +70,8 @@ def _ruling(engine: Engine, blueprint: Blueprint) -> set[str | None]:
 class _Played(NamedTuple):
     """What came of calls."""
 
-    results: tuple[tuple[bool, str], ...]
+    results: tuple[tuple[bool, str, bool], ...]
+    """Of each call: whether it succeeded, what it returned, whether the policy forbids it."""
     diff: Diff
 
 
@@ -74,6 +80,7 @@ class _Play:
 
     def __init__(self, engine: Engine, blueprint: Blueprint) -> None:
         self.environment, self._blueprint = engine.environment(), blueprint
+        self._application = engine.application
         self._ruling = _ruling(engine, blueprint)
         self._happened: set[str] = set()
         self._plain = self.run(blueprint.solution)
@@ -98,14 +105,21 @@ class _Play:
                 self._happened = {one.event for one in found if one is not None}
             environment.wind(at)
             if number < len(calls):
-                call = calls[number]
-                if call.by == "user":
-                    user = self._blueprint.user
-                    result = environment.act_now(user, call.tool, call.arguments)
-                else:
-                    result = environment.call_now(call.tool, call.arguments)
-                results.append((result.ok, result.content))
+                results.append(self._call(calls[number]))
         return _Played(tuple(results), environment.diff_now())
+
+    def _call(self, call: PlannedCall) -> tuple[bool, str, bool]:
+        tool, arguments, query = call.tool, call.arguments, self.environment.query
+        wrong = any(
+            forbidden(self._application, tool, arguments, None, query=query, rule=rule.name)
+            for rule in self._application.policy_rules
+            if rule.tool == tool and USER not in rule.when
+        )
+        if call.by == "user":
+            result = self.environment.act_now(self._blueprint.user, tool, arguments)
+        else:
+            result = self.environment.call_now(tool, arguments)
+        return result.ok, result.content, wrong
 
     def allows(self, due: Due, tried: Sequence[Due]) -> bool:
         """Say whether the task is the same with `tried`, of which `due` does happen."""
