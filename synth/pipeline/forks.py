@@ -214,6 +214,7 @@ class Forks:
             task=task,
             seed=play_seed,
             prefix=prefix,
+            schedule=planned.schedule,
         )
 
     async def _place(self, planned: Planned, episode: Episode) -> int | None:
