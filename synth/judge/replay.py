@@ -32,6 +32,8 @@ async def replay_problem(
                 f"{step.call.name} {quote(step.call.arguments)} gives {quote(result.content)!r}, "
                 f"not {quote(step.result.content)!r}"
             )
+        if result.happened != step.result.happened:
+            return f"before {call.name} {quote(call.arguments)} something else happens by itself"
     diff = await environment.diff()
     if diff != trajectory.diff:
         return f"the final state differs: {difference(diff, trajectory.diff)}"
