@@ -19,6 +19,7 @@ from synth.core.llm.ledger import at_least
 from synth.core.protocols import World
 from synth.core.types import Fault, Trajectory
 from synth.gate import DECOYS
+from synth.reasons import meaning
 from synth.run import Episode, Planned, Run, Written
 
 UNFINISHED = "it is going on, or was interrupted; its generate command goes on with it"
@@ -232,7 +233,7 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
         *_indented(report["given_up"], "given up"),
         f"  tasks admitted  {report['tasks']:>7}   ({report['agents']} agents)",
         f"  episodes        {report['episodes']:>7}",
-        *_indented(report["rejected_by_reason"], "rejected"),
+        *_rejected_lines(report["rejected_by_reason"]),
         *_indented(report["faults_by_owner"], "no verdict"),
         f"  accepted        {report['accepted']:>7}",
         *_failed_lines(report),
@@ -265,6 +266,15 @@ def _share_lines(title: str, shares: Mapping[str, Mapping[str, int]]) -> list[st
         "",
         f"{title:<18}episodes  accepted",
         *(f"  {name:<16}{row['episodes']:>8}{row['accepted']:>10}" for name, row in shares.items()),
+    ]
+
+
+def _rejected_lines(counts: Mapping[str, int]) -> list[str]:
+    """Return each reason with what it means."""
+    width = max(map(len, counts), default=0)
+    return [
+        f"    {count:>7} rejected: {reason:<{width}}   {meaning(reason)}".rstrip()
+        for reason, count in counts.items()
     ]
 
 

@@ -37,7 +37,8 @@ def check_model(name: str) -> None:
     if name == MADE or name in SOURCES or Path(name).exists():
         return
     if Path(name).name != name or Path(name).suffix == ".gguf":
-        raise BadInput(f"no model at {name!r}", remedy="give a Hugging Face folder or a .gguf file")
+        remedy = "train one first (toolloom train), or give a Hugging Face folder or a .gguf file"
+        raise BadInput(f"no model at {name!r}", remedy=remedy)
     raise UnknownName("model", name, [*SOURCES, MADE])
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from synth.app._show import json_text, line
+from synth.app._show import json_text, line, show
 from synth.core.errors import BadPlace, ToolloomError, UnknownName, storage_error
 
 COMMANDS = {
@@ -60,7 +60,18 @@ def _parser() -> argparse.ArgumentParser:
         "Exit codes: 0 done, 1 failed, 2 bad input, 3 target missed, 130 interrupted.",
     )
     _add_shared(parser, top=True)
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     return parser
+
+
+class _Version(argparse.Action):
+    """Says the version and exits; what it takes to know it is imported only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        show(f"toolloom {version('toolloom')}")
+        parser.exit()
 
 
 def _add_shared(parser: argparse.ArgumentParser, *, top: bool) -> None:

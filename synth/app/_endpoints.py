@@ -14,8 +14,6 @@ from synth.app._show import say
 from synth.core.config import Config
 from synth.core.errors import ModelFailed
 
-ASKED = frozenset({"user", "agent"})
-"""Roles that generating asks."""
 PATIENCE_S = 3.0
 """A name server that is asked in vain and an address that swallows packets take this long."""
 
@@ -29,14 +27,21 @@ async def check_endpoints(config: Config) -> None:
         ModelFailed: nobody listens there, or the name means no machine.
     """
     asked: dict[str, str] = {}
-    for role, model in config.models.roles().items():
-        if model.base_url is not None and role in ASKED:
+    for role, model in config.models.asked().items():
+        if model.base_url is not None:
             asked.setdefault(model.base_url, role)
-    idle = [f"models.{role}" for role in config.models.roles() if role not in ASKED]
+    idle = [role for role in config.models.roles() if role not in config.models.asked()]
     if idle:
-        say(f"{', '.join(idle)}: given, and asked for nothing: only user and agent play so far")
+        names = ", ".join(f"models.{role}" for role in idle)
+        say(f"{names}: given, and asked for nothing: {_who_is_asked(idle)}")
     if getproxies_environment().keys().isdisjoint(("http", "https", "all")):
         await asyncio.gather(*(_connect(address, role) for address, role in asked.items()))
+
+
+def _who_is_asked(idle: list[str]) -> str:
+    if "critic" in idle:
+        return "a critic chooses among drafts: --set models.user.candidates=3 asks for them"
+    return "only user, agent and critic are asked so far"
 
 
 async def _connect(address: str, role: str) -> None:

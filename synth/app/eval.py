@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from synth.app._early import check_application
 from synth.app._options import add_config, positive, read_config
-from synth.app._show import afterwards, bar, show
+from synth.app._show import afterwards, bar, say, show
+from synth.reasons import meaning
 
 if TYPE_CHECKING:
     from train.evaluate import Evaluation
@@ -34,6 +35,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     check_application(arguments.application)
     check_model(arguments.model or config.train.model)
 
+    say(f"loading {arguments.model or config.train.model}")
     from synth.app._learning import Desk, as_data, open_model
     from synth.core.store import Workspace
     from synth.pipeline.record import record_evaluation
@@ -70,7 +72,11 @@ def page(name: str, result: Evaluation) -> list[str]:
         low, high = (f"{100 * bound:.0f}" for bound in result.interval)
         rate = f"{100 * result.passed / result.n:.0f} %"
         lines[0] += f" ({rate}; 95 % interval {low} to {high} %)"
-    lines += [f"  {count:>4} {reason}" for reason, count in result.by_reason.items()]
+    width = max(map(len, result.by_reason), default=0)
+    lines += [
+        f"  {count:>4} {reason:<{width}}   {meaning(reason)}".rstrip()
+        for reason, count in result.by_reason.items()
+    ]
     if result.faults:
         owners = ", ".join(f"{owner} {count}" for owner, count in result.faults.items())
         lines.append(f"{result.unscored} without a verdict, in no rate; broken by: {owners}")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -138,7 +139,12 @@ def _quiet(workers: Workers | None) -> Iterator[None]:
     if workers is None:
         yield
         return
-    say("starting workers of a Ray cluster")
+    cluster = os.environ.get("RAY_ADDRESS")
+    say(
+        f"joining the Ray cluster at {cluster}"
+        if cluster
+        else "starting a Ray cluster on this machine, which takes some seconds"
+    )
     with redirect_stdout(sys.stderr):
         yield
 

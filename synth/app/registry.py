@@ -9,6 +9,8 @@ toolloom registry sql "SELECT server, count(*) FROM tools GROUP BY ALL"
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 from synth.app._options import positive
@@ -18,6 +20,9 @@ from synth.core.formats import declare
 from synth.core.store import Workspace
 from synth.pipeline.worlds import register_missing
 from tool_registry import browse
+
+WIDEST = 10_000
+"""Columns of a table that goes to a file or another program; it takes what it needs."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,21 +37,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Answer from the registry."""
     if arguments.action != "stats" and not arguments.text:
-        raise BadInput(f"{arguments.action} needs a text", remedy="see toolloom registry --help")
+        what = f"{arguments.action} needs a text"
+        raise BadInput(what, where="registry", remedy=f"e.g. {_EXAMPLES[arguments.action]}")
     workspace = Workspace(arguments.workspace)
     left_out = None
     try:
-        register_missing(workspace)
+        register_missing(workspace, _tell_new)
     except BadPlace as error:  # what is in a registry can be read where nothing can be written
         left_out = error
     result = _ANSWERS[arguments.action](workspace, arguments)
     if left_out is not None:
         say(f"installed applications are left out: {left_out}")
     if not arguments.json:
-        _show(result)
+        if arguments.action == "search":
+            _show_found(result["rows"])
+        else:
+            _show(result)
         if arguments.action == "stats" and not result["tools_real"]:
             show("no real tools yet: toolloom crawl npm:@modelcontextprotocol/server-filesystem")
     return result
+
+
+def _tell_new(names: Sequence[str]) -> None:
+    say(f"entering {len(names)} installed applications in the registry, once")
 
 
 def _stats(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -69,6 +82,11 @@ def _sql(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
     return {"columns": list(table.columns), "rows": rows, "truncated": table.truncated}
 
 
+_EXAMPLES = {
+    "search": "toolloom registry search 'cancel a booking'",
+    "show": "toolloom registry show cancel_booking",
+    "sql": "toolloom registry sql 'SELECT server, count(*) FROM tools GROUP BY ALL'",
+}
 _ANSWERS = {"stats": _stats, "search": _search, "show": _one, "sql": _sql}
 
 
@@ -92,6 +110,14 @@ def _tool_page(result: dict[str, Any]) -> str:
     return "\n".join(page)
 
 
+def _show_found(rows: Sequence[Sequence[Any]]) -> None:
+    """Show what a search found, a name whole whatever the width: it is what `show` takes."""
+    if not rows:
+        show("nothing matches")
+    for tool, effect, score, description in rows:
+        show(f"{line(tool)}  {effect}  (score {score:.1f})\n    {line(description)}")
+
+
 def _show(result: dict[str, Any]) -> None:
     if "versions" in result and "tool" in result:
         show(_tool_page(result))
@@ -106,6 +132,7 @@ def _show(result: dict[str, Any]) -> None:
     table = Table(*[Column(Text(line(name)), overflow="fold") for name in result["columns"]])
     for row in result["rows"]:
         table.add_row(*[Text("" if cell is None else lines(str(cell))) for cell in row])
-    Console().print(table)
+    # A pipe has no width: a name folded into two lines is found by nobody.
+    Console(width=None if sys.stdout.isatty() else WIDEST).print(table)
     if result.get("truncated"):
         show(f"the first {len(result['rows'])} rows; --limit N shows more")

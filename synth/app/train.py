@@ -51,12 +51,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             raise BadInput("sft needs --dataset", remedy="toolloom export writes one")
         check_dataset(arguments.dataset)
         check_model(model)
+        say(f"loading {model}")
         result = _sft(arguments, config, model, folder)
     else:
         if arguments.application is None:
             raise BadInput("rl needs --application", remedy="for instance --application hotel")
         check_application(arguments.application)
         check_model(model)
+        say(f"loading {model}")
         result = _rl(arguments, config, model, folder)
     if not arguments.json:
         show("\n".join(f"{key:<14}{value}" for key, value in result.items() if key != "history"))
@@ -76,6 +78,7 @@ def _sft(arguments: argparse.Namespace, config: Config, model: str, folder: Path
     desk = Desk(loaded, name)
     prepared = _prepared(conversations, desk, arguments.dataset)
     settings, started_at = config.train.sft, now()
+    say(f"{len(prepared.rows)} rows to learn from, at most {settings.tokens:,} tokens in all")
     with interruptible() as stop, bar("sft") as shown:
         result = train_sft(
             desk.engine,
@@ -135,7 +138,7 @@ def _prepared(conversations: list[Conversation], desk: Any, dataset: Path) -> Pr
         raise BadInput(
             f"the model can learn from none of the {left_out} rows: {reasons}",
             where=str(dataset),
-            remedy="generate agents with fewer tools: --set generate.tools=[3,5]",
+            remedy="generate agents with fewer tools: --set 'generate.tools=[3, 5]'",
         )
     if left_out:
         say(f"{left_out} of {len(conversations)} rows are left out: {reasons}")

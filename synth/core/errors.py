@@ -77,7 +77,7 @@ class UnknownName(BadInput):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, names, n=3)
         hint = f"did you mean {', '.join(map(repr, close))}?" if close else ""
         listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
         super().__init__(f"unknown {kind} {name!r}", remedy=hint or f"known: {listed or 'none'}")

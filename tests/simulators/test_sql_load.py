@@ -76,13 +76,13 @@ def test_a_path_as_text_is_a_path():
 
 
 def test_a_missing_file_is_one_line(tmp_path):
-    with pytest.raises(BadApplication, match=r"x\.yaml: No such file or directory"):
+    with pytest.raises(BadApplication, match=r"x\.yaml: there is no such file \(check"):
         load_application(tmp_path / "x.yaml")
 
 
 def test_a_file_that_is_not_utf_8_is_one_line(tmp_path):
     (tmp_path / "x.yaml").write_bytes(b"application: \xff\xfe")
-    with pytest.raises(BadApplication, match="not UTF-8 at byte 13"):
+    with pytest.raises(BadApplication, match=r"not UTF-8 text \(byte 0x.. at 13\)"):
         load_application(tmp_path / "x.yaml")
 
 

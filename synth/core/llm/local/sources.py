@@ -46,7 +46,7 @@ def find(name: str, folders: Sequence[str | Path] = (FETCHED,)) -> Path:
         folders: where fetched weights lie; those of `TOOLLOOM_MODELS` come before them.
 
     Raises:
-        BadConfig: a known name that was not fetched, or a path where no file is.
+        BadConfig: a known name that was not fetched, or a file that is not there.
         UnknownName: nothing has that name; close names are suggested.
     """
     if name.endswith(SUFFIX) and os.path.basename(name) != name:
@@ -67,4 +67,8 @@ def find(name: str, folders: Sequence[str | Path] = (FETCHED,)) -> Path:
             remedy=f"toolloom models fetch {name}, or name their folder in {FOLDERS_ENV}",
         )
     there = {path.stem for place in places if place.is_dir() for path in place.glob(f"*{SUFFIX}")}
+    if name.endswith(SUFFIX):
+        what = "there is no such file, neither here nor where fetched ones lie"
+        remedy = f"give its path, or toolloom models fetch NAME: {', '.join(SOURCES)}"
+        raise BadConfig(what, where=f"{LOCAL}{name}", remedy=remedy)
     raise UnknownName("local model", name, {*SOURCES, *there})
