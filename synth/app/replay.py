@@ -48,6 +48,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if not arguments.json:
         of = f"{replayed.same:,} of {replayed.planned:,} planned trajectories"
         show(f"{of} replay to the byte, results and final states")
+        if replayed.from_record:
+            show(
+                f"{replayed.from_record:,} of them by their record alone: their server is not here"
+            )
         for owner, count in left_out.items():
             show(f"{count:,} broke off and cannot be repeated: {owner}")
         if replayed.doubled:
@@ -58,4 +62,5 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "differing": {},
         "left_out": left_out,
         "doubled": replayed.doubled,
+        "from_record": replayed.from_record,
     }

@@ -55,8 +55,13 @@ class Decoys:
 
 def made_of(worlds: Mapping[str, World]) -> dict[str, str]:
     """Return the content keys of what a run is made of beside its configuration."""
-    keys = {f"world {name!r}": world.key for name, world in worlds.items()}
+    keys = {world_key(name): world.key for name, world in worlds.items()}
     return keys | {f"prompt {name!r}": key for name, key in agent_prompt_hashes().items()}
+
+
+def world_key(name: str) -> str:
+    """Return the name under which a world stands in what a run is made of."""
+    return f"world {name!r}"
 
 
 class Composer:

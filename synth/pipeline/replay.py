@@ -1,7 +1,9 @@
 """Every stored trajectory, made again: its calls on a fresh state must give what the file says.
 
 Nothing of the process that recorded them is left: bytes on disk are compared with what the
-applications do today, the faults of a faulty run included.
+applications do today, the faults of a faulty run included. Tools that a model played are played
+again by its recorded replies: code makes them happen once more, and no model is asked. Episodes of
+a live server that is not here are compared with their own record.
 """
 
 from __future__ import annotations
@@ -13,18 +15,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
+from simulators.imagined.world import ImaginedWorld
+from simulators.recorded import Recorded, tape
 from synth.core.config import Config
 from synth.core.errors import BadInput, BadRow
 from synth.core.protocols import Environment, World
-from synth.core.types import Trajectory
+from synth.core.types import ToolSpec, Trajectory
 from synth.fork import reached
 from synth.judge.form import record_problem
 from synth.judge.replay import replay_problem
-from synth.pipeline.compose import made_of
+from synth.pipeline.compose import made_of, world_key
 from synth.pipeline.engine import staged
-from synth.pipeline.worlds import open_worlds
+from synth.pipeline.worlds import LIVE, open_worlds
 from synth.run import Episode, Planned, read_episodes, read_plan, read_settings
 
 
@@ -41,6 +46,8 @@ class Replayed:
     """Episode -> its first difference."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Trajectories that broke off, by who broke them: nobody knows how far they came."""
+    from_record: int = 0
+    """Of `same`, those whose server is not here: their record agrees with itself."""
     doubled: int = 0
     """Rows of episodes that had one already."""
 
@@ -64,10 +71,12 @@ async def replay(
     plan: dict[str, Planned] = {}
     replayed, seen = Replayed(), set[str]()
     async with AsyncExitStack() as stack:
-        worlds = open_worlds(config, workspace)
+        worlds = open_worlds(config, workspace, absent=True)
         for world in worlds.values():
             stack.push_async_callback(world.close)
-        check_worlds(worlds, settings["made_of"], folder, "replay")
+        absent = {kind.name for kind in LIVE} - worlds.keys()
+        made = {k: v for k, v in settings["made_of"].items() if k not in map(world_key, absent)}
+        check_worlds(worlds, made, folder, "replay")
         environments = {name: world.environment() for name, world in worlds.items()}
         for environment in environments.values():
             stack.push_async_callback(environment.close)
@@ -79,14 +88,49 @@ async def replay(
             replayed.doubled += name in seen
             seen.add(name)
             planned = _planned(plan, name, folder)
-            world, environment = worlds[planned.world], environments[planned.world]
-            environment = staged(environment, world, planned, config.generate.outcomes)
-            await _compare(episode, planned, environment, replayed)
+            world = worlds.get(planned.world)
+            if world is None and planned.world in absent:
+                await _compare(episode, planned, _recorded(episode, planned, folder), replayed)
+                replayed.from_record += name not in replayed.differing
+            else:
+                world = worlds[planned.world]
+                played = _played(world, episode)
+                environment = played or environments[planned.world]
+                environment = staged(environment, world, planned, config.generate.outcomes)
+                await _compare(episode, planned, environment, replayed)
+                if played is not None:
+                    await played.close()
             on_episode(replayed)
     if not seen:
         what = "the run has no finished episode"
         raise BadInput(what, where=str(folder), remedy="repeat its generate command")
     return replayed
+
+
+def _played(world: World, episode: Episode) -> Environment | None:
+    """Return the tools of an episode that a model played, to be played by its recorded replies."""
+    if not isinstance(world, ImaginedWorld) or episode.imagined is None:
+        return None
+    environment = world.imagined(None)
+    environment.recall(episode.imagined.calls)
+    return environment
+
+
+def _recorded(episode: Episode, planned: Planned, folder: Path) -> Environment:
+    """Return the record of an episode as an environment.
+
+    Raises:
+        BadRow: the run's tools, or the record, are damaged.
+    """
+    file = folder / "tools.json"
+    try:
+        shown = orjson.loads(file.read_bytes())[planned.world]
+        specs = [ToolSpec.model_validate(spec) for spec in shown.values()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadRow(f"not a run's tools: {error}", where=str(file)) from error
+    trajectory = episode.trajectory
+    taped = tape(trajectory, planned.task.blueprint.state_seed)
+    return Recorded([taped], specs, real=trajectory.real)
 
 
 async def _compare(

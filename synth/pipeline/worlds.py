@@ -24,8 +24,13 @@ from tool_registry.ingest import register_application
 LIVE: tuple[type[FileWorld] | type[MemoryWorld], ...] = (FileWorld, MemoryWorld)
 
 
-def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
+def open_worlds(config: Config, workspace: Path, *, absent: bool = False) -> dict[str, World]:
     """Return the worlds of a generation, by name.
+
+    Args:
+        config: of the run.
+        workspace: where crawled servers are.
+        absent: whether live worlds may be lacking, because nothing is to be played on them.
 
     Raises:
         UnknownName: no such application; close names are suggested.
@@ -38,7 +43,7 @@ def open_worlds(config: Config, workspace: Path) -> dict[str, World]:
     worlds |= _imagined(config, worlds)
     if config.generate.live_share > 0:
         live = open_live(workspace)
-        if not live:
+        if not live and not absent:
             packages = " ".join(world.package for world in LIVE)
             raise BadConfig(
                 "generate.live_share is set, but no server for live episodes was crawled",
