@@ -99,12 +99,16 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         asyncio.run(check_endpoints(config))
     with bar("fork") as shown:
 
-        def on_plan(looked_at: int) -> None:
-            shown.update(0, 0, f"{looked_at} episodes looked at")
+        wanted = 0
+
+        def on_plan(looked_at: int, forks: int) -> None:
+            nonlocal wanted
+            wanted = forks
+            shown.update(0, None, f"{forks} forks of {looked_at} episodes looked at")
 
         def on_progress(progress: Progress) -> None:
             note = f"{progress.accepted} accepted of {progress.played} played"
-            shown.update(progress.played, progress.planned, note)
+            shown.update(progress.played, wanted, note)
 
         how = How(arguments.concurrency, on_progress)
         report = asyncio.run(fork(origin, folder, arguments.workspace, wish, config, how, on_plan))

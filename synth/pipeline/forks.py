@@ -52,7 +52,7 @@ async def fork(
     wish: Wish,
     config: Config,
     how: How,
-    on_plan: Callable[[int], None] = lambda looked_at: None,
+    on_plan: Callable[[int, int], None] = lambda looked_at, forks: None,
 ) -> dict[str, Any]:
     """Fork episodes of a run, play the forks, and enter them in the registry as a run.
 
@@ -63,7 +63,7 @@ async def fork(
         wish: what is forked, and where.
         config: who plays on, with which faults; see `Origin.config`.
         how: where they are played.
-        on_plan: called with the number of episodes that were looked at.
+        on_plan: called with the number of episodes that were looked at, and of forks planned.
 
     Returns:
         The report, with `forks`: the origin, and how many episodes have no such place.
@@ -135,7 +135,7 @@ class Forks:
         """Episodes that have no such place."""
         self._environments: dict[str, Environment] = {}
 
-    async def grow(self, on_plan: Callable[[int], None]) -> None:
+    async def grow(self, on_plan: Callable[[int, int], None]) -> None:
         """Add what the plan lacks.
 
         Raises:
@@ -155,24 +155,23 @@ class Forks:
         try:
             for planned, episode in self._origin.chosen(self._wish, self._config.seed):
                 looked_at += 1
-                on_plan(looked_at)
+                on_plan(looked_at, len(self._run.plan))
                 had = rows.get(planned.episode, 0)
                 ended = behind and planned.episode != last
                 behind = ended
-                if ended or had == self._wish.copies:
-                    self.skipped += not had
-                    continue
-                place = await self._place(planned, episode)
-                if place is None:
-                    self.skipped += 1
-                    continue
-                if planned.episode not in kept:
+                lacks = not ended and had < self._wish.copies
+                place = await self._place(planned, episode) if lacks else None
+                self.skipped += not had and place is None
+                if (had or place is not None) and planned.episode not in kept:
                     origins.append(episode)
+                if place is None:
+                    continue
                 for number in range(had, self._wish.copies):
                     row = self._row(planned, episode, place, number)
                     self._run.add_plan(row, self.agent(row.world, row.agent))
         finally:
             origins.close()
+        on_plan(looked_at, len(self._run.plan))
         if not len(self._run.plan):
             has = f"{looked_at} episodes, none of which has that place" if looked_at else "none"
             raise BadInput(

@@ -20,7 +20,7 @@ from synth.run import Episode, Planned, Written, read_settings
 Which = Literal["any", "accepted", "failed"]
 WHICH: tuple[Which, ...] = ("any", "accepted", "failed")
 LAST_GOOD, RANDOM, OTHER = "last-good", "random", "other"
-_PLACE = re.compile(r"(?:(?P<messages>message):)?(?P<number>\d{1,9})")
+_PLACE = re.compile(r"(?:(?P<messages>message):)?(?P<number>[0-9]{1,9})")
 _FREE = ("seed", "generate.errors.", "generate.outcomes.", "generate.limits.", "models.", "budget.",
          "train.")  # fmt: skip
 """Settings that may be others in a fork: tasks are made, and stay what they are."""
