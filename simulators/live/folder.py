@@ -72,17 +72,25 @@ class Tree:
         return cls(entries)
 
     @classmethod
-    def scan(cls, root: Path, *, server: str) -> Tree:
+    def scan(cls, root: Path | int, *, server: str, lenient: bool = False) -> Tree:
         """Read the folder `root` as it is now.
+
+        Args:
+            root: the folder, or a descriptor of it.
+            server: who left it so.
+            lenient: links may point anywhere, since nobody follows them, and special files are
+                left out.
 
         Raises:
             ServerFailed: `server` left something that has no place in a private folder: a link
                 that points outside (`escaped`), too much data (`oversize`), a special file or a
                 folder that vanished or cannot be read (`invalid`).
         """
-        scanner = _Scanner(os.path.realpath(root), server)
+        base = None if isinstance(root, Path) else root
+        path = root if isinstance(root, Path) else Path(".")
+        scanner = _Scanner(os.path.realpath(path), server, lenient)
         try:
-            top = os.open(root, _FOLDER)
+            top = os.open(path, _FOLDER, dir_fd=base)
         except OSError as error:
             raise ServerFailed(
                 f"its folder is gone or was replaced ({error.strerror})",
@@ -232,8 +240,8 @@ def _discard(folder: int, name: str) -> None:
 class _Scanner:
     """Walks one folder by descriptors and collects its entries within the limits."""
 
-    def __init__(self, root: str, server: str) -> None:
-        self.root, self.server = root, server
+    def __init__(self, root: str, server: str, lenient: bool) -> None:
+        self.root, self.server, self.lenient = root, server, lenient
         self.entries: dict[str, bytes | Link | None] = {}
         self.modes: dict[str, int] = {}
         self.total = 0
@@ -266,6 +274,8 @@ class _Scanner:
         if stat.S_ISLNK(mode):
             self.entries[path] = self._link(parent, name, path)
             return
+        if self.lenient and not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            return
         if stat.S_IMODE(mode) != (FOLDER_MODE if stat.S_ISDIR(mode) else FILE_MODE):
             self.modes[path] = stat.S_IMODE(mode)
         if stat.S_ISDIR(mode):
@@ -292,6 +302,8 @@ class _Scanner:
 
     def _link(self, parent: int, name: str, path: str) -> Link:
         target = os.readlink(name, dir_fd=parent)
+        if self.lenient:
+            return Link(target)
         here = os.path.join(self.root, os.path.dirname(path))
         reached = os.path.realpath(os.path.join(here, target))
         if reached != self.root and not reached.startswith(self.root + "/"):

@@ -20,6 +20,10 @@ import resource
 import struct
 import sys
 
+TYPE_CHECKING = False  # type checkers know better; typing alone would cost some milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 FAILED = 126
 """Exit status when confinement could not be had and the command was not started."""
 
@@ -35,47 +39,60 @@ INTERNET, DATAGRAM, KILL = 2, 2, 9
 SCRATCH_BYTES = 256 << 20
 """Size of the private /tmp."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
+libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(what: str, result: int) -> None:
+def checked(what: str, result: int) -> None:
+    """Raise OSError if a call of the C library failed."""
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
-def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """Mount a file system, or a part of one elsewhere."""
     args = [text.encode() for text in (source, target, kind)]
-    result = _libc.mount(*args, ctypes.c_ulong(flags), data.encode())
-    _checked(f"mount {target}", result)
+    result = libc.mount(*args, ctypes.c_ulong(flags), data.encode())
+    checked(f"mount {target}", result)
 
 
-def _read_only(path: str, *, value: bool) -> None:
+def read_only(path: str, *, value: bool) -> None:
     """Set (with everything below it) or clear (alone) the read-only flag of a mount."""
     on, off = (ATTR_READ_ONLY, 0) if value else (0, ATTR_READ_ONLY)
     attributes = struct.pack("QQQQ", on, off, 0, 0)
     flags = AT_RECURSIVE if value else 0
-    result = _libc.syscall(
+    result = libc.syscall(
         SYS_MOUNT_SETATTR, AT_FDCWD, path.encode(), flags, attributes, len(attributes)
     )
-    _checked(f"mount_setattr {path}", result)
+    checked(f"mount_setattr {path}", result)
 
 
-def _enter_namespaces(network: bool) -> None:
-    uid, gid = os.geteuid(), os.getegid()
-    result = _libc.unshare(NEW_NAMESPACES | (0 if network else NEW_NETWORK))
-    _checked("unshare", result)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1")):
-        _write(f"/proc/self/{name}", text)
-    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+def enter_namespaces(network: bool, map_users: Callable[[], None]) -> None:
+    """Leave all namespaces for new ones, in which `map_users` says who is who."""
+    result = libc.unshare(NEW_NAMESPACES | (0 if network else NEW_NETWORK))
+    checked("unshare", result)
+    map_users()
     if not network:  # a fresh network namespace holds a loopback interface that is down
-        descriptor = _libc.socket(INTERNET, DATAGRAM, 0)
+        descriptor = libc.socket(INTERNET, DATAGRAM, 0)
         request = struct.pack("16sh14x", b"lo", UP_AND_RUNNING)
         fcntl.ioctl(descriptor, SET_INTERFACE_FLAGS, request)
         os.close(descriptor)
 
 
-def _write(path: str, text: str) -> None:
+def alone(uid: int, gid: int) -> Callable[[], None]:
+    """Return what makes this user `uid` and `gid` in a new namespace that knows nobody else."""
+    texts = {"setgroups": "deny", "uid_map": f"{uid} {os.geteuid()} 1"}
+    texts["gid_map"] = f"{gid} {os.getegid()} 1"
+
+    def map_users() -> None:
+        for name, text in texts.items():
+            write(f"/proc/self/{name}", text)
+
+    return map_users
+
+
+def write(path: str, text: str) -> None:
+    """Write a small file."""
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
 
@@ -90,37 +107,45 @@ def _rebind(descriptor: int, target: str) -> None:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             with open(target, "wb"):
                 pass
-    _mount(source, target, "", MS_BIND | MS_REC)
+    mount(source, target, "", MS_BIND | MS_REC)
 
 
-def _arrange_files(spec: dict[str, list[str]]) -> None:
-    """Everything read-only, homes and /tmp empty, only `writable` writable."""
+def arrange_files(spec: dict[str, list[str]], furnish: Callable[[], None] = lambda: None) -> None:
+    """Everything read-only, homes and /tmp empty, only `writable` writable.
+
+    `furnish` is called when everything is in its place and can still be written.
+    """
     shown = sorted({*spec["readable"], *spec["writable"]})  # parents before what lies in them
     descriptors = [os.open(path, os.O_PATH) for path in shown]
-    _mount("", "/", "", MS_REC | MS_PRIVATE)
+    mount("", "/", "", MS_REC | MS_PRIVATE)
     scratch = [path for path in ("/tmp", "/dev/shm") if os.path.isdir(path)]
+    size = spec.get("scratch", [str(SCRATCH_BYTES)])[0]
     for path in spec["hidden"]:
-        _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
+        mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
     for path in scratch:
-        _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"size={SCRATCH_BYTES},mode=1777")
+        os.makedirs(path, exist_ok=True)
+        mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},mode=1777")
     for descriptor, path in zip(descriptors, shown, strict=True):
         _rebind(descriptor, path)
         os.close(descriptor)
-    _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV)
-    _write("/proc/sys/user/max_user_namespaces", "0")  # none inside ours
-    _read_only("/", value=True)
+    furnish()
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV)
+    write("/proc/sys/user/max_user_namespaces", "0")  # none inside ours
+    read_only("/", value=True)
     for path in (*scratch, *spec["writable"]):
-        _read_only(path, value=False)
+        read_only(path, value=False)
 
 
-def _drop_privileges() -> None:
+def drop_privileges() -> None:
+    """Give up every capability, and the ways to get one."""
     for capability in range(64):
-        if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break  # beyond the last one this kernel knows
-    _checked("no_new_privs", _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    checked("no_new_privs", libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
-def _set_limits(limits: list[str]) -> None:
+def set_limits(limits: list[str]) -> None:
+    """Set resource limits, each `NAME:VALUE`, as far as this process may have so much."""
     for text in limits:
         name, _, value = text.partition(":")
         number = getattr(resource, f"RLIMIT_{name}")
@@ -129,16 +154,17 @@ def _set_limits(limits: list[str]) -> None:
         resource.setrlimit(number, (ceiling, ceiling))
 
 
-def _die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
+    """Be killed when the parent ends; its number is `parent`, 0 if that cannot be asked."""
     if sys.platform != "linux":
         return
-    _checked("pdeathsig", _libc.prctl(PR_SET_PDEATHSIG, KILL, 0, 0, 0))
+    checked("pdeathsig", libc.prctl(PR_SET_PDEATHSIG, KILL, 0, 0, 0))
     if parent and os.getppid() != parent:  # it died before the line above
         os._exit(FAILED)
 
 
-def _wait_for(child: int) -> int:
-    """Give the child's fate as an exit status, the way a shell tells it."""
+def wait_for(child: int) -> int:
+    """Return the child's fate as an exit status, the way a shell tells it."""
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return status if status >= 0 else 128 - status
 
@@ -146,32 +172,37 @@ def _wait_for(child: int) -> int:
 def _confine(spec: dict[str, list[str]]) -> None:
     """Return in the process that shall become the command; its parent never returns."""
     parent = int(spec["parent"][0])
-    _die_with_parent(parent)
+    die_with_parent(parent)
     if spec["tier"] == ["unshare"]:
-        _enter_namespaces(spec["network"] == ["yes"])
-        _die_with_parent(parent)  # new credentials clear the signal
+        enter_namespaces(spec["network"] == ["yes"], alone(os.geteuid(), os.getegid()))
+        die_with_parent(parent)  # new credentials clear the signal
         child = os.fork()
         if child:
             # The command is process 1 of its namespace: when it ends, so does all it started.
             for descriptor in (0, 1, 2):
                 os.close(descriptor)
-            os._exit(_wait_for(child))
-        _die_with_parent(0)
-        _arrange_files(spec)
-        _drop_privileges()
-    _set_limits(spec["limit"])
+            os._exit(wait_for(child))
+        die_with_parent(0)
+        arrange_files(spec)
+        drop_privileges()
+    set_limits(spec["limit"])
     os.umask(0o022)  # what a server makes has the same permissions on every machine
     os.chdir(spec["cwd"][0])
 
 
-def main() -> None:
-    """Confine and execute, or exit with status 126."""
-    end = sys.argv.index("--")
+def words(argv: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return what `NAME=VALUE... -- COMMAND...` asks for, and the command."""
+    end = argv.index("--")
     spec: dict[str, list[str]] = {"hidden": [], "readable": [], "writable": [], "limit": []}
-    for word in sys.argv[1:end]:
+    for word in argv[:end]:
         name, _, value = word.partition("=")
         spec.setdefault(name, []).append(value)
-    command = sys.argv[end + 1 :]
+    return spec, argv[end + 1 :]
+
+
+def main() -> None:
+    """Confine and execute, or exit with status 126."""
+    spec, command = words(sys.argv[1:])
     try:
         _confine(spec)
         os.execve(command[0], command, os.environ)

@@ -1,0 +1,1 @@
+"""Bash, Python and files in a confined process, for coding agents."""
