@@ -23,7 +23,7 @@ from synth.core.protocols import Shared, Timed, run_call
 from synth.core.seeds import rng
 from synth.core.types import Diff, Scalar, ToolResult, ToolSpec
 
-SECONDS = (15, 180)
+SECONDS = (20, 240)
 """Least and most that a call takes, and what is said until the next one."""
 
 

@@ -299,14 +299,22 @@ class SqlEnvironment:
             UnknownName: the application has no such event.
             ToolloomError: `reset` did not come first.
         """
+        result = self.event_now(due)
+        if not result.ok:
+            return None
+        return Happened(event=due.event, second=due.second, text=result.content)
+
+    def event_now(self, due: Due) -> ToolResult:
+        """Do as `happen_now`, and say why where it does not happen; raises as that."""
         store, event = self._ready(), self.engine.events.get(due.event)
         if event is None:
             raise UnknownName("event", due.event, self.engine.events)
         store.clock.wind(due.second)
-        result = self._event(event, {CHANCE: due.chance})
-        if not result.ok:
-            return None
-        return Happened(event=due.event, second=due.second, text=result.content)
+        return self._event(event, {CHANCE: due.chance})
+
+    def changed_by_itself(self) -> bool:
+        """Say whether anything that happened by itself changed the state."""
+        return any(self._ready().parts()[1::2])
 
     def _event(self, event: Happening, more: Mapping[str, Scalar]) -> ToolResult:
         store = self._ready()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from simulators.sql.declared import lint_declared
 from simulators.sql.engine import Engine
+from simulators.sql.eventful import lint_events
 from simulators.sql.finding import Finding
 from simulators.sql.patience import PatientEngine
 from simulators.sql.played import Figures, lint_played
@@ -73,6 +74,7 @@ def lint(engine: Engine, *, seeds: Sequence[int] = SEEDS, draws: int = DRAWS) ->
         for finding in lint_played(stage, seeds=seeds, draws=draws, figures=figures):
             findings.append(finding)
         findings += lint_promises(stage, seeds=seeds, walks=draws)
+        findings += lint_events(patient, seeds=seeds)
     except ToolloomError as error:
         findings.append(Finding.of(error))
     findings += [Finding.of(error) for error in patient.endless.values()]

@@ -35,14 +35,19 @@ def schedule(engine: Engine, blueprint: Blueprint, share: float, seed: int) -> S
     try:
         if play.run(blueprint.solution) != play.run(blueprint.solution, at=LATE):
             return None  # something in it depends on the time
-        kept: list[Due] = []
-        for due in drawn(engine, share, seed):
-            tried = sorted([*kept, due], key=lambda one: (one.second, one.event))
-            if play.allows(due, tried):
-                kept = tried
+        kept = sorted(drawn(engine, share, seed), key=_place)
+        if not play.allows(kept):  # mostly it does
+            every, kept = kept, []
+            for due in every:
+                if play.allows(tried := [*kept, due]):
+                    kept = tried
         return Schedule(seed=seed, due=tuple(kept))
     finally:
         play.environment.close_now()
+
+
+def _place(due: Due) -> tuple[int, str]:
+    return due.second, due.event
 
 
 def drawn(engine: Engine, share: float, seed: int) -> Iterator[Due]:
@@ -121,8 +126,8 @@ class _Play:
             result = self.environment.call_now(tool, arguments)
         return result.ok, result.content, wrong
 
-    def allows(self, due: Due, tried: Sequence[Due]) -> bool:
-        """Say whether the task is the same with `tried`, of which `due` does happen."""
+    def allows(self, tried: Sequence[Due]) -> bool:
+        """Say whether the task is the same with all of this, and all of it does happen."""
         solution = self._blueprint.solution
         for place in range(len(solution) + 1):
             if self.run(solution, tried, place=place, at=LATE) != self._plain:
@@ -130,7 +135,7 @@ class _Play:
             by_calls, by_itself = self.environment.rows_now()
             if by_calls & by_itself or self._ruling & {table for table, _ in by_itself}:
                 return False
-            if place == 0 and due.event not in self._happened:
+            if place == 0 and len(self._happened) < len(tried):
                 return False
         return all(
             self.run(calls, tried, at=LATE) == self._wrong[name]
