@@ -147,7 +147,13 @@ def _rows(observation: Any) -> list[Answer]:
 
 def _other_words(answer: Answer, _: random.Random) -> None:
     for row in _rows(answer["observation"]):
-        row.update({n: f"{v} indeed" for n, v in row.items() if isinstance(v, str) and n != "id"})
+        row.update(
+            {
+                n: f"{v} indeed"
+                for n, v in row.items()
+                if isinstance(v, str) and not n.endswith("id")
+            }
+        )
 
 
 def _another_row(answer: Answer, _: random.Random) -> None:

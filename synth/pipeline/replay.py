@@ -88,10 +88,10 @@ async def replay(
             replayed.doubled += name in seen
             seen.add(name)
             planned = _planned(plan, name, folder)
-            world = worlds.get(planned.world)
-            if world is None and planned.world in absent:
+            if planned.world in absent:
+                same = replayed.same
                 await _compare(episode, planned, _recorded(episode, planned, folder), replayed)
-                replayed.from_record += name not in replayed.differing
+                replayed.from_record += replayed.same - same
             else:
                 world = worlds[planned.world]
                 played = _played(world, episode)
