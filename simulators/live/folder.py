@@ -78,8 +78,8 @@ class Tree:
         Args:
             root: the folder, or a descriptor of it.
             server: who left it so.
-            lenient: links may point anywhere, since nobody follows them, and special files are
-                left out.
+            lenient: links may point anywhere, since nobody follows them, special files are left
+                out, and permissions keep nothing from us; only where nobody else is at it.
 
         Raises:
             ServerFailed: `server` left something that has no place in a private folder: a link
@@ -278,6 +278,9 @@ class _Scanner:
             return
         if stat.S_IMODE(mode) != (FOLDER_MODE if stat.S_ISDIR(mode) else FILE_MODE):
             self.modes[path] = stat.S_IMODE(mode)
+        wanted = 0o700 if stat.S_ISDIR(mode) else 0o400
+        if self.lenient and mode & wanted != wanted:  # a folder in which nothing moves any more
+            os.chmod(name, stat.S_IMODE(mode) | wanted, dir_fd=parent)
         if stat.S_ISDIR(mode):
             self.entries[path] = None
             below = os.open(name, _FOLDER, dir_fd=parent)
