@@ -15,8 +15,10 @@ help:  ## Show this list
 # The stamp names the lock file's content, so that a changed pin reinstalls and nothing else does.
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
 $(STAMP):
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || { echo "making an environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing torch into $(VENV): the largest part, once; nothing is shown for minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@echo "installing the rest"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[train,view,crawl,ray,gym,dev]'
 	@rm -f $(VENV)/.installed-*; touch $@
 
