@@ -1,6 +1,7 @@
 """A run against the mock endpoint that can be started, killed and compared, all as processes."""
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -8,7 +9,11 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Condition, Thread
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -125,6 +130,88 @@ class Place:
         planned = {row["episode"] for row in jsonl.read(self.run / "plan.jsonl")}
         calls = [entry["call"] for entry in self.mock.entries()]
         return Counter(call for call in calls if call.partition("/")[0] in planned)
+
+
+class Gate:
+    """What stands before an endpoint: lets so many requests pass, and holds all others.
+
+    Whoever has episodes in flight comes to a stand at it, however fast it is.
+    """
+
+    def __init__(self, mock, passes):
+        self.mock, self.url, self.held = mock, "", 0
+        self._passes, self._changed = passes, Condition()
+
+    def more(self, passes):
+        """Let more requests pass."""
+        with self._changed:
+            self._passes += passes
+            self._changed.notify_all()
+
+    def enter(self):
+        with self._changed:
+            self.held += 1
+            self._changed.wait_for(lambda: self._passes > 0)
+            self.held -= 1
+            self._passes -= 1
+
+    def entries(self):
+        return self.mock.entries()
+
+
+@contextlib.contextmanager
+def _served(handler):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def _gate(mock, passes):
+    made, address = Gate(mock, passes), urlsplit(mock.url).netloc
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            made.enter()
+            inside = HTTPConnection(address, timeout=WAIT_S)
+            inside.request("POST", self.path, body, dict(self.headers))
+            answer = inside.getresponse()
+            data = answer.read()
+            inside.close()
+            with contextlib.suppress(OSError):  # who asked may be dead
+                self.send_response(answer.status)
+                self.send_header("Content-Type", answer.headers["Content-Type"])
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        def log_message(self, *arguments):
+            pass
+
+    with _served(Door) as made.url:
+        try:
+            yield made
+        finally:
+            made.more(1 << 30)
+
+
+@pytest.fixture(scope="session")
+def served():
+    """Return a context manager: a server of HTTP with a handler; gives the address of the API."""
+    return _served
+
+
+@pytest.fixture(scope="session")
+def gate():
+    """Return a context manager: a gate before an endpoint, which is open at the end."""
+    return _gate
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Event, Thread
 
@@ -27,26 +27,16 @@ from synth.pipeline.progress import Goal
 
 SETTINGS = ("generate.applications=['clinic']", "generate.agents=4", "generate.states=12")
 EPISODES = 32
+CONCURRENCY = 8
 PATIENCE_S = 240.0
 """How long a machine may take that others are busy on, before something is believed to hang."""
-OWNER = """
-import json, os, sys
-from synth.pipeline.cluster import Cluster, ray
-cluster = Cluster(2)
-found = {name: os.environ[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
-found["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
-print(json.dumps({"environment": found, "folder": str(cluster._folder)}), flush=True)
-sys.stdin.read()
-cluster.leave()
-"""
-"""A cluster of our own with two CPUs, for as long as its standard input is open."""
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """Return the folder of a cluster that this process and its children are told of."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    command = [sys.executable, "-c", OWNER]
+    command = [sys.executable, str(Path(__file__).with_name("ray_cluster.py"))]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with pytest.MonkeyPatch.context() as patch:
         owner = subprocess.Popen(command, env=clean, **pipes)
@@ -107,7 +97,7 @@ class Made:
                 self.run,
                 self.folder,
                 goal or Goal(episodes=EPISODES),
-                concurrency=8,
+                concurrency=CONCURRENCY,
                 on_progress=on_progress,
                 workers=Workers(workers) if workers else None,
             )
@@ -142,7 +132,7 @@ def alive(pid):
 
 def ended(pids):
     """Wait until processes are gone."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + PATIENCE_S
     while any(map(alive, pids)):
         assert time.monotonic() < deadline, pids
         time.sleep(0.05)
@@ -165,18 +155,33 @@ def half_played(shard):
 
 
 class Killer:
-    """Kills a worker with SIGKILL in the middle of two episodes, once some are finished."""
+    """Kills a worker with SIGKILL in the middle of episodes, when all of them are held at a gate.
 
-    def __init__(self, run, after):
-        self.run, self.after, self.killed = run, after, None
+    Args:
+        run: the folder.
+        gate: where the requests of all episodes in flight are held.
+    """
+
+    def __init__(self, run, gate):
+        self.run, self.gate, self.killed = run, gate, None
 
     def __call__(self, progress):
-        if self.killed is None and progress.played >= self.after:
-            for pid, shard in workers_of(self.run).items():
-                if half_played(shard) >= 2:
-                    self.killed = pid
-                    os.kill(pid, signal.SIGKILL)
-                    return
+        if self.killed is not None or self.gate.held < CONCURRENCY:
+            return
+        workers = workers_of(self.run)
+        pid = max(workers, key=lambda pid: half_played(workers[pid]))
+        if half_played(workers[pid]):
+            self.killed = pid
+            os.kill(pid, signal.SIGKILL)
+        self.gate.more(self.gate.held if self.killed is None else 1 << 30)
+
+
+def check_costs(report, entries, whole):
+    """See that only what was under way was asked twice, and that the books know of all."""
+    asked = Counter(entry["call"] for entry in entries)
+    assert set(asked) == set(whole.asked)
+    assert asked.total() - whole.asked.total() <= CONCURRENCY
+    assert 0 <= report["cost"]["total"]["attempts"] - asked.total() <= CONCURRENCY
 
 
 def test_programs_play_the_same_run_on_two_workers_as_here(connected, tmp_path):
@@ -184,7 +189,16 @@ def test_programs_play_the_same_run_on_two_workers_as_here(connected, tmp_path):
     goal = Goal(accept=EPISODES)
     report = here.play(workers=None, goal=goal)
     seen = set()
-    found = there.play(goal=goal, on_progress=lambda progress: seen.update(workers_of(there.run)))
+
+    def both(progress):
+        """Hold the loop up until both workers are there: the run would be over before."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(seen) < 2:
+            assert time.monotonic() < deadline
+            seen.update(workers_of(there.run))
+            time.sleep(0.01)
+
+    found = there.play(goal=goal, on_progress=both)
     assert found | {"not_needed": None} == report | {"not_needed": None}
     assert there.dataset() == here.dataset()
     assert set(here.rows()) <= set(there.rows())
@@ -212,35 +226,37 @@ def test_models_play_the_same_run_on_two_workers_as_here_and_the_books_agree(
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_pays_nothing_twice(
-    connected, mock, whole, tmp_path
+    connected, mock, gate, whole, tmp_path
 ):
     before = len(mock.entries())
-    there = Made(tmp_path, mock)
-    killer = Killer(there.run, 12)
-    report = there.play(on_progress=killer)
+    with gate(mock, whole.asked.total() // 3) as held:
+        there = Made(tmp_path, held)
+        killer = Killer(there.run, held)
+        report = there.play(on_progress=killer)
     assert killer.killed
     assert there.rows() == whole.rows()
     assert there.dataset() == whole.dataset()
-    asked = Counter(entry["call"] for entry in mock.entries()[before:])
-    assert set(asked) == set(whole.asked)
-    assert asked.total() - whole.asked.total() <= 8  # what was under way
-    assert asked.total() <= report["cost"]["total"]["attempts"] <= asked.total() + 8
+    check_costs(report, mock.entries()[before:], whole)
     assert report["journal"]["replayed"] > 0
 
 
-def test_a_budget_holds_for_all_workers_together_whoever_dies(connected, mock, whole, tmp_path):
+def test_a_budget_holds_for_all_workers_together_whoever_dies(
+    connected, mock, gate, whole, tmp_path
+):
     before = len(mock.entries())
-    there = Made(tmp_path, mock)
     limit = whole.asked.total() // 2
-    killer = Killer(there.run, 4)
     limited = [f"budget.requests={limit}"]
-    report = there.play(more=limited, on_progress=killer)
+    with gate(mock, limit // 2) as held:
+        there = Made(tmp_path, held)
+        killer = Killer(there.run, held)
+        report = there.play(more=limited, on_progress=killer)
     assert killer.killed
     assert f"the budget of {limit} requests is spent" in report["gave_up"]
     assert report["faults_by_owner"] == {}
     asked = len(mock.entries()) - before
-    assert limit - 4 <= asked <= limit
+    assert limit - CONCURRENCY <= asked <= limit
     assert report["cost"]["total"]["attempts"] == limit  # what was under way may have arrived
+    there = Made(tmp_path, mock)
     assert there.play(workers=None, more=limited)["gave_up"]
     assert len(mock.entries()) - before == asked
     there.play(workers=None)
@@ -248,19 +264,21 @@ def test_a_budget_holds_for_all_workers_together_whoever_dies(connected, mock, w
 
 
 def test_a_run_whose_driver_was_killed_goes_on_on_workers_and_then_in_one_process(
-    connected, place, mock, whole
+    connected, place, mock, gate, whole
 ):
     before = len(mock.entries())
-    killed = place("killed", mock=mock)
-    ray = ("--engine", "ray", "--workers", "1", "--concurrency", "8")
-    session = killed.start("--episodes", str(EPISODES), *ray)
-    deadline = time.monotonic() + PATIENCE_S
-    while len(mock.entries()) < before + 0.3 * whole.asked.total():
-        assert time.monotonic() < deadline, session.text()
-        assert not session.ended(), session.text()
-        time.sleep(0.02)
-    session.signal(signal.SIGKILL)
-    session.wait()
+    ray = ("--engine", "ray", "--workers", "1", "--concurrency", str(CONCURRENCY))
+    with gate(mock, whole.asked.total() // 3) as held:
+        killed = place("killed", mock=held)
+        session = killed.start("--episodes", str(EPISODES), *ray)
+        deadline = time.monotonic() + PATIENCE_S
+        while held.held < CONCURRENCY:
+            assert time.monotonic() < deadline, session.text()
+            assert not session.ended(), session.text()
+            time.sleep(0.02)
+        session.signal(signal.SIGKILL)
+        session.wait()
+        ended(workers_of(killed.run))
     assert list(killed.run.glob("shards/*"))
     made = Made(killed.folder, mock)
     made.play(workers=1, goal=Goal(episodes=EPISODES * 2 // 3))
@@ -268,20 +286,16 @@ def test_a_run_whose_driver_was_killed_goes_on_on_workers_and_then_in_one_proces
     report = made.play(workers=None)
     assert made.rows() == whole.rows()
     assert made.dataset() == whole.dataset()
-    asked = Counter(entry["call"] for entry in mock.entries()[before:])
-    assert set(asked) == set(whole.asked)
-    assert asked.total() - whole.asked.total() <= 8  # what was under way at the kill
-    assert asked.total() <= report["cost"]["total"]["attempts"] <= asked.total() + 8
+    check_costs(report, mock.entries()[before:], whole)
     assert not (made.run / "shards").exists()
 
 
 def test_workers_that_die_again_and_again_end_the_run_with_the_reason(
-    connected, mock, tmp_path, monkeypatch
+    connected, mock, gate, tmp_path, monkeypatch
 ):
     from synth.pipeline import ray_engine
 
     monkeypatch.setattr(ray_engine, "DEATHS", 1)
-    there = Made(tmp_path, mock)
     over = Event()
 
     def kill():
@@ -292,31 +306,25 @@ def test_workers_that_die_again_and_again_end_the_run_with_the_reason(
                 killed.add(pid)
 
     killing = Thread(target=kill)
-    killing.start()
-    try:
-        with pytest.raises(ToolloomError, match="2 workers died, and no episode was finished"):
-            there.play(workers=1)
-    finally:
-        over.set()
-        killing.join()
+    with gate(mock, 0) as held:  # no episode is finished
+        there = Made(tmp_path, held)
+        killing.start()
+        try:
+            with pytest.raises(ToolloomError, match="2 workers died, and no episode was finished"):
+                there.play(workers=1)
+        finally:
+            over.set()
+            killing.join()
     assert not (there.run / "shards").exists()
 
 
 def test_ctrl_c_ends_a_cluster_of_our_own_and_leaves_a_run_that_goes_on(tmp_path):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
-        command = [
-            sys.executable,
-            "-m",
-            "synth",
-            "--workspace",
-            str(tmp_path),
-            "--json",
-            "generate",
-        ]
-        command += ["--accept", "100000", "--engine", "ray", "--workers", "1", "--run", "r"]
+        command = [sys.executable, "-m", "synth", "--workspace", str(tmp_path), "--json"]
+        command += ["generate", "--accept", "100000", "--run", "r", "--engine", "ray"]
         session = subprocess.Popen(
-            [*command, *(f"--set={setting}" for setting in SETTINGS)],
+            [*command, "--workers", "1", *(f"--set={setting}" for setting in SETTINGS)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -324,7 +332,7 @@ def test_ctrl_c_ends_a_cluster_of_our_own_and_leaves_a_run_that_goes_on(tmp_path
             start_new_session=True,
         )
         there = Made(tmp_path)
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + PATIENCE_S
         while not any(jsonl.lines(there.run / "episodes-0.jsonl")):
             assert time.monotonic() < deadline
             assert session.poll() is None, session.communicate()
@@ -344,7 +352,7 @@ def test_ctrl_c_ends_a_cluster_of_our_own_and_leaves_a_run_that_goes_on(tmp_path
 
 
 @contextlib.contextmanager
-def door():
+def door(served):
     """Run an endpoint that refuses everybody; give its address and the keys that it was shown."""
     keys = []
 
@@ -359,21 +367,16 @@ def door():
         def log_message(self, *arguments):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", keys
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(Door) as url:
+        yield url, keys
 
 
 def test_a_key_of_this_process_reaches_workers_and_no_file_or_command_line(
-    connected, tmp_path, monkeypatch
+    connected, served, tmp_path, monkeypatch
 ):
     secret = "sk-7f3b9d1c5e8a2406"
     monkeypatch.setenv("SECRET_OF_THE_TEST", secret)
-    with door() as (url, keys):
+    with door(served) as (url, keys):
         model = (f"models.agent.base_url={url}", "models.agent.model=m")
         there = Made(tmp_path, settings=[*model, "models.agent.key_env=SECRET_OF_THE_TEST"])
         lines = []
