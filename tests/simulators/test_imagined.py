@@ -316,7 +316,7 @@ def test_rows_that_the_arguments_name_come_first_then_those_that_refer_to_them()
             tokens(orjson.dumps(row).decode()) for rows in found.rows.values() for row in rows
         )
         assert used <= most
-        assert [row["id"] for row in found.rows["members"]][0] == "M001"
+        assert found.rows["members"][0]["id"] == "M001"
     loans = {row["id"] for row in state.rows("loans") if row["member_id"] == "M001"}
     shown = excerpt(state, {"member_id": "M001"}, 400).rows
     assert {row["id"] for row in shown["loans"]} >= loans
