@@ -23,6 +23,8 @@ from simulators.sql.words import Unsaid, noun, occurs
 from synth.core.errors import NotSuitable
 from synth.core.types import Act, Diff, Effect, TaskKind
 
+USERS = 12
+"""Users met until one can mean the wanted call: few have a lamp that is offline."""
 OTHERS = 2
 """Other things, for each tool of the user, that it could be used on."""
 
@@ -50,7 +52,7 @@ def _aid(attempt: Attempt) -> Aid:
 def _established(attempt: Attempt, aid: Aid, require: str) -> Plot:
     """Draw a write that fails for one condition, which the user can bring about."""
     stage = attempt.stage
-    arguments = attempt.meet_and_draw(aid.tool, require)
+    arguments = attempt.meet_and_draw(aid.tool, require, USERS)
     stage.start(attempt.seed)
     early = stage.call(aid.tool, arguments)
     if early.error is None or early.error.code != aid.error:
@@ -92,7 +94,7 @@ def _least(attempt: Attempt, acts: Sequence[Move], write: Move) -> list[Move]:
 def _shown(attempt: Attempt, aid: Aid, parameter: str) -> Plot:
     """Draw a write that takes a value which only the user can see."""
     stage = attempt.stage
-    arguments = attempt.meet_and_draw(aid.tool)
+    arguments = attempt.meet_and_draw(aid.tool, users=USERS)
     value, hidden = arguments.get(parameter), frozenset({parameter})
     asked = attempt.ask(aid.tool, arguments, Asking(attempt.mind, hidden))
     stage.start(attempt.seed)

@@ -82,17 +82,20 @@ class Attempt:
         self.mind = Mind(self.scene, self.stage.speaker(self.scene, tool, self.rng))
         self.asking = Asking(self.mind)
 
-    def meet_and_draw(self, tool: str, lacks: str | None = None) -> dict[str, Any]:
+    def meet_and_draw(
+        self, tool: str, lacks: str | None = None, users: int = USERS
+    ) -> dict[str, Any]:
         """Draw a user and a call by their wish that succeeds and is allowed, as far as can be told.
 
         Args:
             tool: its name.
             lacks: one `require` of the tool for which alone it is to fail.
+            users: how many are met until one can mean it.
 
         Raises:
             NotSuitable: none of a few users can mean such a call.
         """
-        for left in range(USERS, 0, -1):
+        for left in range(users, 0, -1):
             self.meet(tool)
             try:
                 fit = self.succeeding(tool) if lacks is None else self.lacking(tool, lacks)
