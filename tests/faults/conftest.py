@@ -160,7 +160,7 @@ class Gate:
 
 
 @contextlib.contextmanager
-def _served(handler):
+def _answering(handler):
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -195,7 +195,7 @@ def _gate(mock, passes):
         def log_message(self, *arguments):
             pass
 
-    with _served(Door) as made.url:
+    with _answering(Door) as made.url:
         try:
             yield made
         finally:
@@ -203,9 +203,9 @@ def _gate(mock, passes):
 
 
 @pytest.fixture(scope="session")
-def served():
+def answering():
     """Return a context manager: a server of HTTP with a handler; gives the address of the API."""
-    return _served
+    return _answering
 
 
 @pytest.fixture(scope="session")

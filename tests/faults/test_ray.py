@@ -352,7 +352,7 @@ def test_ctrl_c_ends_a_cluster_of_our_own_and_leaves_a_run_that_goes_on(tmp_path
 
 
 @contextlib.contextmanager
-def door(served):
+def door(answering):
     """Run an endpoint that refuses everybody; give its address and the keys that it was shown."""
     keys = []
 
@@ -367,16 +367,16 @@ def door(served):
         def log_message(self, *arguments):
             pass
 
-    with served(Door) as url:
+    with answering(Door) as url:
         yield url, keys
 
 
 def test_a_key_of_this_process_reaches_workers_and_no_file_or_command_line(
-    connected, served, tmp_path, monkeypatch
+    connected, answering, tmp_path, monkeypatch
 ):
     secret = "sk-7f3b9d1c5e8a2406"
     monkeypatch.setenv("SECRET_OF_THE_TEST", secret)
-    with door(served) as (url, keys):
+    with door(answering) as (url, keys):
         model = (f"models.agent.base_url={url}", "models.agent.model=m")
         there = Made(tmp_path, settings=[*model, "models.agent.key_env=SECRET_OF_THE_TEST"])
         lines = []
