@@ -18,7 +18,7 @@ from synth.core import voices
 from synth.core.acting import acting
 from synth.core.hearing import hearing
 from synth.core.protocols import AgentView, Turn
-from synth.core.speech import speech
+from synth.core.speech import ENGLISH, speech
 from synth.core.types import (
     Agent,
     Effect,
@@ -258,7 +258,7 @@ class ReferenceAgent:
         total = len(_writes(self._plan.calls))
         if total == len(clauses):
             clauses = clauses[written : written + len(writes)]
-        elif written:
+        elif written and self._language == ENGLISH.language:
             clauses = [call.tool.replace("_", " ") for call in writes]
         wish = self._speech.listed(clauses)
         if written:
@@ -323,7 +323,7 @@ class ReferenceAgent:
         else:
             text = self._say("unserved", clause=wish, Clause=_capital(wish))
         if _writes(self._plan.calls):
-            text += " " + self._say("handed_over")
+            text += self._speech.space + self._say("handed_over")
         return text
 
     def _tell(self, outputs: Sequence[OutputValue]) -> str:
@@ -344,7 +344,7 @@ class ReferenceAgent:
                     "output", the=the, The=_capital(the), Label=_capital(label), spoken=spoken
                 )
             )
-        return " ".join(sentences)
+        return self._speech.space.join(sentences)
 
 
 # --- words that need no agent ----------------------------------------------------------------
@@ -376,7 +376,7 @@ def _capital(text: str) -> str:
 
 def _sentence(text: str) -> str:
     text = text.strip()
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?", "。", "！", "？")) else f"{text}."
 
 
 def _writes(calls: Sequence[PlannedCall]) -> list[PlannedCall]:

@@ -31,6 +31,8 @@ MAX_SOURCE = 20_000
 
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])")
 _DATETIME = re.compile(r"\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])[T ]([01]\d|2[0-3]):[0-5]\d(:\d\d)?")
+_BLANKS = re.compile(r"[ \t\r\n\f\v]+")
+"""White space that is folded; a non-breaking space is meant."""
 _SNAKE = re.compile(r"[a-z]+(_[a-z]+)+")
 
 
@@ -75,13 +77,21 @@ def spoken(
     return str(value)
 
 
+def _goes_on(char: str) -> bool:
+    """Return whether a character beside a word makes it part of a longer one.
+
+    Chinese does not part its words, so none of its characters does.
+    """
+    return char.isalnum() and not "\u3400" <= char <= "\u9fff"
+
+
 def occurs(text: str, inside: str) -> bool:
     """Return whether `text` stands in `inside` as whole words; case does not matter."""
     text, inside = text.lower(), inside.lower()
     start = inside.find(text)
     while start >= 0 and text:
         end = start + len(text)
-        if not inside[start - 1 : start].isalnum() and not inside[end : end + 1].isalnum():
+        if not _goes_on(inside[start - 1 : start]) and not _goes_on(inside[end : end + 1]):
             return True
         start = inside.find(text, start + 1)
     return False
@@ -238,7 +248,7 @@ class Words:
             Unsaid: it prints a missing or withheld value.
         """
         text = self._plain if self._plain is not None else self._render(values)
-        return " ".join(text.split())
+        return _BLANKS.sub(" ", text).strip(" ")
 
     def render_page(self, values: Mapping[str, Any]) -> str:
         """Fill the template in and keep its lines.

@@ -9,8 +9,11 @@ from synth.core.hearing import Hearing
 from synth.core.invented import amounts
 from synth.core.types import Fact
 
-_QUOTED = re.compile(r'"([^"]+)"')
-_VALUE = re.compile(r"[\w.@+:-]*[\w@]")
+_QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|„([^“]+)“|«\s*([^»]+?)\s*»|《([^》]+)》')
+_NOT_CHINESE = r"[^\W\u3400-\u9fff]"
+"""A character of a word, where words are parted."""
+_VALUE = re.compile(rf"(?:{_NOT_CHINESE}|[.@+:-])*(?:{_NOT_CHINESE}|@)")
+_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u202f](?=\d{3})")
 
 
 def wrong_fact(
@@ -27,7 +30,7 @@ def wrong_fact(
     wished = {
         value.casefold()
         for clause in clauses
-        for value in (*_VALUE.findall(clause), *_QUOTED.findall(clause))
+        for value in (*_VALUE.findall(clause), *_quotes(clause))
     }
     for fact in facts:
         # Two payees have two IBANs: a value is wrong if it is that of none of them.
@@ -43,12 +46,15 @@ def _beside(heard: str, label: str, hears: Hearing) -> Iterator[str]:
     """Yield the values that are put right behind a label: `the size of the box is L`."""
     if label.lower() not in heard.lower():
         return  # compiling a pattern for each label takes longer than all the rest
-    joints = "|".join(f" {re.escape(word)}" for word in hears.copula)
-    pattern = rf"\b{re.escape(label)}(?!\w)(?:{joints}|:|：| =|,)? *(\"[^\"]+\"|[\w.@+:-]*[\w@])"
+    joints = "|".join(rf"[ \u00a0]?{re.escape(word)}" for word in hears.copula)
+    pattern = (
+        rf"(?<!{_NOT_CHINESE}){re.escape(label)}(?!{_NOT_CHINESE})(?:{joints})?"
+        rf"[ \u00a0]?[:：=,，]?[ \u00a0]*(\"[^\"]+\"|“[^”]+”|{_VALUE.pattern})"
+    )
     for match in re.finditer(pattern, heard, re.I):
-        value = match[1].strip('"')
+        value = match[1].strip('"“”')
         # A plain word goes on with the sentence; figures, addresses, codes and sizes are values.
-        marked = match[1].startswith('"') or any(c.isdigit() or c in "@+" for c in value)
+        marked = match[1][0] in '"“' or any(c.isdigit() or c in "@+" for c in value)
         if marked or (value.isupper() and len(value) <= 3):
             yield value
 
@@ -65,7 +71,12 @@ def _agrees(value: str, fact: Fact) -> bool:
 
 
 def _figures(text: str) -> list[int]:
-    return sorted(int(digits) for digits in re.findall(r"[0-9]{1,15}", text))
+    plain = _THOUSANDS.sub("", text)
+    return sorted(int(digits) for digits in re.findall(r"[0-9]{1,15}", plain))
+
+
+def _quotes(text: str) -> list[str]:
+    return [next(filter(None, groups)) for groups in _QUOTED.findall(text)]
 
 
 def other_values(heard: str, own: Sequence[str], hears: Hearing) -> bool:
@@ -77,7 +88,7 @@ def other_values(heard: str, own: Sequence[str], hears: Hearing) -> bool:
         hears: the language of both.
     """
     mine = "\n".join(own)
-    quoted, my_quoted = set(_QUOTED.findall(heard)), set(_QUOTED.findall(mine))
+    quoted, my_quoted = set(_quotes(heard)), set(_quotes(mine))
     if quoted and my_quoted and not quoted & my_quoted:
         return True
     theirs, own_amounts = amounts(heard, hears), amounts(mine, hears)

@@ -34,7 +34,8 @@ PATTERNS = frozenset({
 })  # fmt: skip
 """Kinds of sentence that every language tells apart."""
 WORDS = frozenset({
-    "empty", "same", "address", "of", "owner", "copula", "money", "dates", "before_day",
+    "empty", "same", "address", "of", "owner", "copula", "money", "dates", "times",
+    "before_day",
     "no_months", "no_units", "relative",
 })  # fmt: skip
 """Words that every language has; see `en/heard.yaml` for each."""
@@ -69,10 +70,12 @@ class Hearing:
         self.copula: tuple[str, ...] = tuple(data["copula"])
         """What stands between a label and its value."""
         self.months = tuple(month.casefold() for month in speech(language).months)
-        self.money: tuple[str, ...] = tuple(data["money"])
-        """Words for currencies."""
+        self.money: dict[str, str] = data["money"]
+        """Words for currencies and their codes; empty for a part of one."""
         self.dates: tuple[str, ...] = tuple(data["dates"])
-        """Patterns of dates without the name of a month, with groups `month` and `day`."""
+        """Patterns of dates without the name of a month: groups `month`, `day`, perhaps `year`."""
+        self.times: tuple[str, ...] = tuple(data["times"])
+        """Patterns of times of day: groups `hour`, perhaps `minute` and `late` (after noon)."""
         self.before_day = frozenset(data["before_day"])
         """Words before a day in figures that has no year: `am 4.5.`"""
         self.no_months = frozenset(data["no_months"])

@@ -32,7 +32,11 @@ class Speech:
         self.months: tuple[str, ...] = tuple(data["months"])
         self._date: str = data["date"]
         self._moment: str = data["moment"]
+        self._first: str = data["first"]
+        self._money: str = data["money"]
+        self._currencies: dict[str, str] = data["currencies"]
         self._point: str = data["point"]
+        self._thousands: str = data["thousands"]
         self._truth: tuple[str, str] = (data["no"], data["yes"])
         self.space: str = data["space"]
         """What parts sentences; Chinese has none."""
@@ -47,12 +51,16 @@ class Speech:
         self._turned: dict[str, str] = data["turned"]
         self._capitals = {text[0].upper() + text[1:]: text for text in self._turned}
         words = sorted({*self._turned, *self._capitals}, key=len, reverse=True)
-        self._turn = re.compile(data["word"].format("|".join(map(re.escape, words))))
+        self._word: str = data["word"]
+        self._turn = re.compile(self._word.format("|".join(map(re.escape, words))))
 
     def date(self, text: str) -> str:
         """Return `2026-03-02` in words."""
+        day = int(text[8:10])
         return self._date.format(
-            day=int(text[8:10]), month=self.months[int(text[5:7]) - 1], year=text[:4]
+            day=self._first if day == 1 and self._first else day,
+            month=self.months[int(text[5:7]) - 1],
+            year=text[:4],
         )
 
     def moment(self, text: str, *, form: str = "") -> str:
@@ -65,7 +73,9 @@ class Speech:
         whole, rest = divmod(abs(minor), 10**exponent)
         sign = "-" if minor < 0 else ""
         tail = f"{self._point}{rest:0{exponent}d}" if exponent else ""
-        return f"{sign}{whole}{tail} {currency}"
+        amount = f"{whole:,}".replace(",", self._thousands)
+        name = self._currencies.get(currency, currency)
+        return self._money.format(amount=f"{sign}{amount}{tail}", currency=name)
 
     def truth(self, value: bool) -> str:
         """Return a yes or a no."""
@@ -80,7 +90,7 @@ class Speech:
         """
         # Hardly a value has a word that is turned; the others need no protection.
         held = [v for v in values if self._turn.search(v) and v not in self._turned]
-        kept = [rf"(?<!\w){re.escape(v)}(?!\w)" for v in sorted(held, key=len, reverse=True)]
+        kept = [self._word.format(re.escape(v)) for v in sorted(held, key=len, reverse=True)]
         pattern = re.compile(f"({'|'.join((_QUOTED, *kept))})")
         parts = pattern.split(text)
         parts[::2] = [self._turn.sub(self._other, part) for part in parts[::2]]

@@ -9,12 +9,12 @@ pattern is linear in practice because its repetitions are bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
-from synth.core.hearing import languages
+from synth.core.hearing import hearing, languages
 from synth.core.speech import EXPONENT, speech
 from synth.core.types import OutputValue
 
@@ -42,7 +42,8 @@ MONTHS = {
     for name in names
 }  # fmt: skip
 for _foreign in languages():
-    MONTHS |= {name.casefold(): i for i, name in enumerate(speech(_foreign).months, 1)}
+    months = enumerate(speech(_foreign).months, 1)
+    MONTHS |= {name.casefold(): i for i, name in months if name[0].isalpha()}
 CURRENCIES = {
     "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR",
     "$": "USD", "us$": "USD", "usd": "USD", "dollar": "USD", "dollars": "USD",
@@ -53,6 +54,9 @@ CURRENCIES = {
     "inr": "INR", "₹": "INR", "cny": "CNY", "krw": "KRW", "brl": "BRL", "mxn": "MXN", "zar": "ZAR",
     "kwd": "KWD", "try": "TRY",
 }  # fmt: skip
+for _foreign in languages():
+    named = hearing(_foreign).money.items()
+    CURRENCIES |= {word.casefold(): code for word, code in named if code}
 _WORDS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
     "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
@@ -60,7 +64,7 @@ _WORDS = {
 }  # fmt: skip
 
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
-_CODE = "|".join(sorted((c for c in CURRENCIES if c.isalpha()), key=len, reverse=True))
+_CODE = "|".join(sorted((c for c in CURRENCIES if c[0].isalpha()), key=len, reverse=True))
 _START = re.compile(r"\d(?:(?<!\w\d)|(?<=\bEUR\d)|(?<=\bUSD\d)|(?<=\bGBP\d)|(?<=\bCHF\d))")
 """A digit that no letter or digit precedes: a leading digit lets the search skip the prose."""
 _REST = re.compile(r"[\w.,:/-]*\w")
@@ -78,13 +82,13 @@ _VALUE = re.compile(
     (?P<iso>\d{{4}}-\d\d-\d\d)(?![\w-]|T\d)
     |(?P<isoday>\d{{4}}-\d\d-\d\d)T(?P<isotime>\d\d:\d\d)(?::\d\d(?:\.\d{{1,9}})?)?
         (?:Z|[+-]\d\d:\d\d)?(?![\w-])
-    |(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\.?\ (?:of\ |de\ )?(?P<month>{_MONTH})\b\.?
+    |(?P<day>\d{{1,2}})(?:st|nd|rd|th|er)?\.?\ (?:of\ |de\ )?(?P<month>{_MONTH})\b\.?
         (?:,?\ (?:de\ )?(?P<year>\d{{4}})(?![\w:]))?
     |(?P<one>\d{{1,2}})(?P<sep>[./])(?P<two>\d{{1,2}})(?P=sep)(?P<figyear>\d{{4}})(?![\w/])
     |(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?
         (?:\ ?(?P<half>[ap])\.?m\b\.?)?(?![\w:])
     |(?P<onlyhour>\d{{1,2}})\ ?(?P<onlyhalf>[ap])\.?m\b\.?
-    |(?P<amount>{_NUMBER})[ \u00a0]?(?P<currency>[€$£¥₹](?!\d)|(?:{_CODE}|cents?|pence)(?!\w))
+    |(?P<amount>{_NUMBER})[ \u00a0\u202f]?(?P<currency>[€$£¥₹](?!\d)|(?:{_CODE}|cents?|pence)(?!\w))
     |(?P<number>(?:\d{{1,3}}(?:[,'\u2019\u00a0\u202f]\d{{3}}){{1,5}}(?!\d)|\d{{1,18}})
         (?:[.,]\d{{1,12}})?)(?!\w|[.,/:@-]\w)
     """,
@@ -93,6 +97,8 @@ _VALUE = re.compile(
 _MONTH_FIRST = re.compile(
     r"(?P<day>\d{1,2})(?:st|nd|rd|th)?(?![\w:])(?:,?\ (?P<year>\d{4})(?![\w:]))?", re.I
 )
+_WIDE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
+"""Characters and marks of Chinese."""
 _BLANKS = re.compile(r"['\u2019\u00a0\u202f ]")
 _NUMBER_WORD = re.compile(r"\w+")
 
@@ -103,10 +109,61 @@ _Item: TypeAlias = tuple[str, tuple[object, ...]]
 def scan(text: str) -> tuple[Found, ...]:
     """Return the values of a text that are written with digits, in order."""
     found: list[Found] = []
+    text = _without_declared(text, found)
     end = 0
     while start := _START.search(text, end):
         end = _take(text, start.start(), end, found)
-    return tuple(found)
+    return tuple(sorted(found, key=lambda item: item.start))
+
+
+def _without_declared(text: str, found: list[Found]) -> str:
+    """Take the dates and times that only one language writes so; blank them, keeping positions.
+
+    Chinese does not part its words either, so its characters are blanked too: what is left of
+    `请付50元` is a sum between blanks.
+    """
+    for pattern, read in _declared():
+        for match in pattern.finditer(text):
+            item = read(match.groupdict())
+            if item is not None:
+                found.append(Found(*item, match.start(), match.end()))
+                text = text[: match.start()] + " " * len(match[0]) + text[match.end() :]
+    if not _WIDE.search(text):
+        return text
+    for match in _wide_sums().finditer(text):
+        number = _decimal(match["amount"], dots=False)
+        code = CURRENCIES[match["currency"].casefold()]
+        if number is not None:
+            money = Decimal(number) * 10 ** EXPONENT.get(code, 2)
+            found.append(Found("money", (code, money), match.start(), match.end()))
+            text = text[: match.start()] + " " * len(match[0]) + text[match.end() :]
+    return _WIDE.sub(" ", text)
+
+
+def _read_date(parts: dict[str, str | None]) -> _Item | None:
+    month, day = int(parts["month"] or 0), int(parts["day"] or 0)
+    said = parts.get("year")
+    year = int(said) if said else None
+    return ("date", (year, month, day)) if 0 < month <= 12 and 0 < day <= 31 else None
+
+
+def _read_time(parts: dict[str, str | None]) -> _Item | None:
+    hour, minute = int(parts["hour"] or 0), int(parts.get("minute") or 0)
+    hour += 12 if parts.get("late") and hour < 12 else 0
+    return ("time", (hour, minute)) if hour < 24 and minute < 60 else None
+
+
+@cache
+def _declared() -> tuple[tuple[re.Pattern[str], Callable[[dict[str, Any]], _Item | None]], ...]:
+    every = [hearing(name) for name in languages()]
+    dates = [(re.compile(text), _read_date) for each in every for text in each.dates]
+    return (*dates, *((re.compile(text), _read_time) for each in every for text in each.times))
+
+
+@cache
+def _wide_sums() -> re.Pattern[str]:
+    names = sorted((c for c in CURRENCIES if _WIDE.match(c)), key=len, reverse=True)
+    return re.compile(rf"(?<![\d.,])(?P<amount>{_NUMBER}) ?(?P<currency>{'|'.join(names)})")
 
 
 def number_words(text: str) -> list[Found]:
@@ -304,6 +361,8 @@ def _joined(text: str, at: int, step: int, edge: str) -> bool:
     if not (edge.isalnum() or edge == "_") or not 0 <= at < len(text):
         return False
     char = text[at]
+    if _WIDE.match(char):
+        return False  # Chinese does not part its words
     if char.isalnum() or char == "_":
         return True
     after = at + step

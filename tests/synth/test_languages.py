@@ -49,13 +49,13 @@ def test_whole_episodes_run_in_another_language_and_the_judge_accepts_them(tmp_p
     accepted = [episode for episode in episodes if episode.verdict.passed]
     assert len(episodes) == EPISODES
     assert len(accepted) >= 0.95 * EPISODES
-    english = re.compile(r"\b(the|you|your|would|please|with|from|want|is)\b", re.I)
+    english = re.compile(r"\b(the|you|your|would|please|with|from|want|is|has|been|to|my)\b", re.I)
     for episode in accepted:
         task = tasks[episode.trajectory.episode]
         assert task.persona.language == language
         for message in episode.trajectory.messages[1:]:
             if message.role in ("user", "assistant") and message.content:
-                plain = re.sub(r'"[^"]*"', "", message.content)
+                plain = re.sub(r'"[^"]*"|“[^”]*”|«[^»]*»', "", message.content)
                 for fact in (*task.blueprint.opening, *task.blueprint.background):
                     plain = plain.replace(fact.spoken, "")
                 assert not english.search(plain), message.content
@@ -115,9 +115,9 @@ def test_words_for_what_does_not_exist_are_found():
     words = application.languages["de"]
     wrong = words.model_copy(
         update={
-            "labels": {"cards.colour": "die Farbe"},
-            "rules": {"no_rule": "Nein."},
-            "intents": {"fly": "fliegen", "add_payee": "{{ nobody }} speichern"},
+            "labels": words.labels | {"cards.colour": "die Farbe"},
+            "rules": words.rules | {"no_rule": "Nein."},
+            "intents": words.intents | {"fly": "fliegen", "add_payee": "{{ nobody }} speichern"},
             "questions": {"get_card": {"colour": "welche Farbe"}},
         }
     )
@@ -133,6 +133,30 @@ def test_words_for_what_does_not_exist_are_found():
     }
 
 
+def test_a_language_is_whole_or_absent():
+    application = load_application("bank")
+    words = application.languages["fr"]
+    without = words.model_copy(
+        update={
+            "labels": {k: v for k, v in words.labels.items() if k != "payees.name"},
+            "intents": {k: v for k, v in words.intents.items() if k != "block_card"},
+            "rules": {k: v for k, v in words.rules.items() if k != "high_fee"},
+            "values": {k: v for k, v in words.values.items() if k != "stolen"},
+            "out_of_scope": (),
+            "questions": {"get_card": {"expires": "ma carte expire bientôt"}},
+        }
+    )
+    broken = application.model_copy(update={"languages": {"fr": without}})
+    assert {finding.what for finding in lint_languages(Engine(broken))} == {
+        "no words for labels.payees.name",
+        "no words for intents.block_card",
+        "no words for rules.high_fee",
+        "no words for values.stolen",
+        "no words for out_of_scope",
+        "does not read as a question: 'ma carte expire bientôt'",
+    }
+
+
 @pytest.mark.parametrize(
     ("language", "day", "moment", "money", "mine", "listed"),
     [
@@ -140,6 +164,9 @@ def test_words_for_what_does_not_exist_are_found():
          "a, b oder c"),
         ("es", "3 de marzo de 2026", "3 de marzo de 2026 a las 09:30", "1250,50 EUR",
          "mi dirección", "a, b o c"),
+        ("fr", "3 mars 2026", "3 mars 2026 à 09:30", "1\u202f250,50\u00a0€", "mon adresse",
+         "a, b ou c"),
+        ("zh", "2026年3月3日", "2026年3月3日09:30", "1250.50欧元", "我的地址", "a、b还是c"),
     ],
 )  # fmt: skip
 def test_values_are_said_as_the_language_says_them(language, day, moment, money, mine, listed):
@@ -147,7 +174,8 @@ def test_values_are_said_as_the_language_says_them(language, day, moment, money,
     assert says.date("2026-03-03") == day
     assert says.moment("2026-03-03T09:30:00") == moment
     assert says.money(125050, "EUR") == money
-    assert says.mine({"de": "die Adresse", "es": "la dirección"}[language]) == mine
+    labels = {"de": "die Adresse", "es": "la dirección", "fr": "l'adresse", "zh": "地址"}
+    assert says.mine(labels[language]) == mine
     assert says.listed(["a", "b", "c"], choice=True) == listed
 
 
@@ -163,6 +191,19 @@ def test_values_are_said_as_the_language_says_them(language, day, moment, money,
         ("es", "¿Puedo ayudarle en algo más?", False),
         ("es", "¿Cuál es su correo?", True),
         ("es", "Confirme, por favor.", True),
+        ("fr", "Si vous voulez la modifier, dites-le-moi.", False),
+        ("fr", "Puis-je vous aider avec autre chose\u00a0?", False),
+        ("fr", "N’hésitez pas à me recontacter.", False),
+        ("fr", "Quelle est votre adresse e-mail\u202f?", True),
+        ("fr", "Veuillez m’indiquer votre adresse.", True),
+        ("fr", "Dois-je continuer ?", True),
+        ("fr", "Veuillez confirmer.", True),
+        ("zh", "如果需要更改，请随时告诉我。", False),
+        ("zh", "还有什么可以帮您的吗？", False),
+        ("zh", "您的邮箱是什么？", True),
+        ("zh", "请提供您的邮箱。", True),
+        ("zh", "可以办理吗？", True),
+        ("zh", "请确认。", True),
     ],
 )
 def test_questions_are_told_from_courtesies_in_every_language(language, text, asked):
