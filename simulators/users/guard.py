@@ -58,7 +58,8 @@ def known(view: UserView) -> Known:
     """
     facts = [str(part) for fact in view.facts for part in (fact.value, fact.spoken)]
     said = [message.content or "" for message in view.messages]
-    return Known([*facts, *view.clauses, *said, view.persona.name])
+    acts = [act.words for act in view.acts]
+    return Known([*facts, *view.clauses, *acts, *said, view.persona.name])
 
 
 def recites(raw: str, view: UserView, hears: Hearing) -> bool:
@@ -99,7 +100,7 @@ def _instructions() -> frozenset[tuple[str, ...]]:
     """Return the runs of words of the user's prompt, all that is filled in left out."""
     nobody = Persona(name="", voice="")
     text = prompts(PROMPTS).render(
-        "user", persona=nobody, clauses=(), facts=(), opening=(), stop=""
+        "user", persona=nobody, clauses=(), facts=(), opening=(), acts=(), stop=""
     )
     return frozenset(_runs(text))
 

@@ -1,9 +1,10 @@
 """A user played by a model, held to the same contract as the scripted one.
 
-The model sees the persona, the wishes, the facts and the words of both sides; never tools, state or
-rubric. Its replies are checked, because simulated users are a large part of failed episodes: notes
-to self and instructions do not reach the agent (langwatch #7665), invented identifiers are
-refused (Kiln #1784), and a goodbye glued to the stop token is delivered (tolokaforge #611).
+The model sees the persona, the wishes, the facts, the words of both sides and tools of its own, if
+it has any; never the agent's, nor state or rubric. Its replies are checked, because simulated users
+are a large part of failed episodes: notes to self and instructions do not reach the agent
+(langwatch #7665), invented identifiers are refused (Kiln #1784), and a goodbye glued to the stop
+token is delivered (tolokaforge #611).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from simulators.users.guard import PROMPTS, problem, untold
 from synth.core import voices
+from synth.core.canonical import canonical
 from synth.core.errors import ToolloomError
 from synth.core.hearing import hearing
 from synth.core.prompts import prompts
@@ -70,7 +72,7 @@ class ModelUser:
         drafts: list[Turn] = []
         why = ""
         for left in reversed(range(self._candidates + TRIES - 1)):
-            reply = await self._llm.complete(ChatRequest(self._messages(view), (), self._sampler))
+            reply = await self._llm.complete(self._request(view))
             spent = reply.usage if spent is None else spent + reply.usage
             draft, why = _draft(reply, view, last=not left)
             drafts += [draft] if draft else []
@@ -82,7 +84,7 @@ class ModelUser:
 
     async def _best(self, drafts: Sequence[Turn], view: UserView) -> Turn:
         """Return the draft that the critic chooses; the first where it names none."""
-        texts = [draft.message.content or "" for draft in drafts]
+        texts = [_shown(draft.message) for draft in drafts]
         if self._critic is None or len(set(texts)) == 1:
             return drafts[0]
         page = prompts(PROMPTS).render(
@@ -90,7 +92,7 @@ class ModelUser:
             persona=view.persona,
             clauses=view.clauses,
             facts=view.facts,
-            talk=view.messages,
+            talk=[m for m in view.messages if m.content and m.role != "tool"],
             drafts=texts,
         )
         request = ChatRequest([{"role": "user", "content": page}], (), Sampler(0.0, max_tokens=16))
@@ -99,6 +101,11 @@ class ModelUser:
         chosen = int(found[0][:4]) if found else 1
         return drafts[chosen - 1 if 1 <= chosen <= len(drafts) else 0]
 
+    def _request(self, view: UserView) -> ChatRequest:
+        # Nobody can be asked to do anything before they have said what they want.
+        tools = tuple(spec.openai() for spec in view.tools) if view.messages else ()
+        return ChatRequest(self._messages(view), tools, self._sampler)
+
     def _messages(self, view: UserView) -> list[dict[str, Any]]:
         system = prompts(PROMPTS).render(
             "user",
@@ -106,17 +113,22 @@ class ModelUser:
             clauses=view.clauses,
             facts=view.facts,
             opening=view.opening,
+            acts=[(act.words, f"{act.tool} {canonical(act.arguments)}") for act in view.acts],
             stop=STOP,
         )
         # To the model, the user's words are its own and the agent is who it talks to.
         turned = {"user": "assistant", "assistant": "user"}
-        talk = [{"role": turned[m.role], "content": m.content} for m in view.messages]
+        talk = [{**m.openai(), "role": turned.get(m.role, m.role)} for m in view.messages]
         start = {"role": "user", "content": "(You write first: say who you are and what you want.)"}
         return [{"role": "system", "content": system}, start, *talk]
 
 
 def _draft(reply: Reply, view: UserView, *, last: bool) -> tuple[Turn | None, str]:
     """Return what can be delivered of a reply, or None and why it cannot."""
+    calls = reply.message.tool_calls if view.tools and view.messages else ()
+    if calls and not _withheld(reply):
+        # What is said beside a call is no report of it yet.
+        return Turn(Message(role="user", tool_calls=calls), repairs=reply.repairs), ""
     raw, done = _read(reply.message.content or "")
     text = " ".join(raw.split())
     why = _withheld(reply) or problem(raw, text, done=done, view=view)
@@ -126,6 +138,12 @@ def _draft(reply: Reply, view: UserView, *, last: bool) -> tuple[Turn | None, st
         return None, why
     message = Message(role="user", content=text or _goodbye(view))
     return Turn(message, done=done or _is_over(text, view), repairs=reply.repairs), ""
+
+
+def _shown(message: Message) -> str:
+    """Return a draft as its critic reads it."""
+    calls = (f"[{call.name} {call.arguments}]" for call in message.tool_calls)
+    return message.content or " ".join(calls)
 
 
 def _withheld(reply: Reply) -> str:

@@ -30,13 +30,14 @@ from synth.core.types import Frozen, TaskKind
 MAX_FILE = 1 << 20
 """Bytes of a configuration file."""
 DEFAULT_MIX: dict[TaskKind, float] = {
-    TaskKind.SINGLE_WRITE: 0.25,
-    TaskKind.CHAINED_WRITES: 0.20,
+    TaskKind.SINGLE_WRITE: 0.22,
+    TaskKind.CHAINED_WRITES: 0.18,
     TaskKind.LOOKUP: 0.15,
     TaskKind.PARALLEL: 0.12,
     TaskKind.MISSING_FACT: 0.12,
     TaskKind.FORBIDDEN: 0.08,
     TaskKind.UNSERVED: 0.08,
+    TaskKind.USER_ACT: 0.05,
 }
 """Share of each kind of task. A third needs something other than straightforward calling: ToolACE
 lost 79 points of irrelevance detection without such samples (papers: ToolACE 3.3.3)."""

@@ -217,6 +217,7 @@ def _step_rows(run: str, episode: Episode) -> Iterable[dict[str, Any]]:
             "effect": str(step.effect),
             "state": step.state,
             "content": step.result.content,
+            "actor": step.by,
         }
 
 
