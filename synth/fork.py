@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from synth.core.errors import BadInput
+from synth.core.imagined import WorldCall
 from synth.core.outcomes import Outcomes, Regime
 from synth.core.types import Fork, Frozen, Message, Step, StopReason, Trajectory
 
@@ -33,6 +36,8 @@ class Prefix(Frozen):
     """The user has said that they want to end; only the agent's answer is still to come."""
     regimes: tuple[Regime, ...] = ()
     """What decided over the faults of the calls kept, where the fork's own setting does not."""
+    imagined: tuple[WorldCall, ...] = Field(default=(), exclude_if=lambda calls: not calls)
+    """Where a model played the tools of the origin: what it said, to be met again."""
 
 
 def reached(step: Step) -> bool:

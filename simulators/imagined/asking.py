@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from simulators.imagined.excerpt import excerpt
-from simulators.imagined.patch import Refused, Shape, State
+from simulators.imagined.patch import Call, Refused, Shape, State
 from simulators.imagined.results import OURS, Result
 from synth.core.prompts import prompts
 from synth.core.protocols import LLM, ChatRequest, Finish, Reply, Sampler
@@ -24,12 +24,14 @@ _SAID = 2_000
 """Characters of a refused reply that the model is shown again."""
 
 
+NO_CALL = Call("", {})
+
+
 @dataclass(frozen=True, slots=True)
 class Asked(ChatRequest):
     """A request with what it is about, for players that are programs."""
 
-    tool: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    what: Call = NO_CALL
     state: bytes = b""
     """A snapshot from before the call."""
 
@@ -68,12 +70,14 @@ class Asker:
         self,
         spec: ToolSpec,
         result: Result,
-        arguments: Mapping[str, Any],
+        what: Call,
         state: State,
         log: Sequence[Any],
     ) -> Asked:
         """Return the request for a call."""
-        shown = excerpt(state, arguments, self._scene.excerpt, result.concerns)
+        shown = excerpt(
+            state, {"user": what.user, **what.arguments}, self._scene.excerpt, result.concerns
+        )
         reads = spec.effect is Effect.READ
         names = [name for name in shown.tables if result.tables is None or name in result.tables]
         shapes = [] if reads else [state.shapes[name] for name in names]
@@ -89,14 +93,14 @@ class Asker:
             log=quoted(log) if log else "",
             rows=quoted(shown.rows),
             hidden=", ".join(f"{count} of {name}" for name, count in shown.hidden.items()),
-            call=quoted({"tool": spec.name, "arguments": arguments}),
+            call=quoted({"tool": spec.name, "arguments": what.arguments}),
+            user=quoted(what.user) if what.by_user else "",
         )
         return Asked(
             [{"role": "system", "content": system}, {"role": "user", "content": page}],
             sampler=self._sampler,
             response_format=_format(reply_schema(result, shapes, state, reads=reads)),
-            tool=spec.name,
-            arguments=arguments,
+            what=what,
             state=state.snapshot(),
         )
 
@@ -136,8 +140,7 @@ def again(request: Asked, said: str, refused: Refused) -> Asked:
         talk,
         sampler=request.sampler,
         response_format=request.response_format,
-        tool=request.tool,
-        arguments=request.arguments,
+        what=request.what,
         state=request.state,
     )
 

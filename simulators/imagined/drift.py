@@ -7,12 +7,13 @@ the twin's own course from the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import orjson
 
+from simulators.imagined.patch import Call
 from simulators.sql.engine import Engine
+from simulators.sql.environment import SqlEnvironment
 from synth.core.types import Diff, ToolResult
 
 
@@ -26,16 +27,16 @@ class Twin:
     def __init__(self, engine: Engine) -> None:
         self._environment = engine.environment()
 
-    def call(self, state: bytes, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    def call(self, state: bytes, call: Call) -> ToolResult:
         """Make one call from a snapshot of the application."""
         self._environment.restore_now(state)
-        return self._environment.call_now(name, arguments)
+        return run(self._environment, call)
 
-    def course(self, seed: int, calls: Iterable[tuple[str, Mapping[str, Any]]]) -> Diff:
+    def course(self, seed: int, calls: Iterable[Call]) -> Diff:
         """Make calls from a seeded state, and return what they come to."""
         self._environment.reset_now(seed)
-        for name, arguments in calls:
-            self._environment.call_now(name, arguments)
+        for call in calls:
+            run(self._environment, call)
         return self._environment.diff_now()
 
     def diff(self) -> Diff:
@@ -45,6 +46,13 @@ class Twin:
     def close(self) -> None:
         """Give everything back. Harmless when called twice."""
         self._environment.close_now()
+
+
+def run(environment: SqlEnvironment, call: Call) -> ToolResult:
+    """Make a call with the tools of whoever makes it."""
+    if call.by_user:
+        return environment.act_now(call.user, call.name, call.arguments)
+    return environment.call_now(call.name, call.arguments)
 
 
 def same(one: ToolResult, two: ToolResult) -> bool:

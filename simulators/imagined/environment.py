@@ -18,13 +18,13 @@ import orjson
 
 from simulators.imagined.asking import Asker, Scene, again, text_of
 from simulators.imagined.drift import Twin, same
-from simulators.imagined.patch import Change, Refused, State, read_reply
+from simulators.imagined.patch import Call, Change, Refused, State, read_reply
 from simulators.imagined.results import Observations, Result, of_spec
 from synth.core.canonical import canonical, content_key
 from synth.core.errors import BadInput, ToolloomError
 from synth.core.imagined import Imagined, WorldCall
 from synth.core.protocols import LLM, Sampler
-from synth.core.types import CallError, Diff, Effect, ToolResult, ToolSpec, Usage
+from synth.core.types import CallError, Diff, Effect, Scalar, ToolResult, ToolSpec, Usage
 
 REPAIRS = 2
 """Replies asked for beyond the first."""
@@ -49,6 +49,7 @@ class Stage:
         objection: says what is wrong with the arguments of a call, before any model is asked.
         results: what tools may return; what is not in it follows from the specification.
         twin: makes an executable twin, where there is one.
+        user_specs: the tools that users hold.
     """
 
     name: str
@@ -58,12 +59,13 @@ class Stage:
     objection: Callable[[State, str, Mapping[str, Any]], CallError | None]
     results: Mapping[str, Result] = field(default_factory=dict)
     twin: Callable[[], Twin] | None = None
+    user_specs: Mapping[str, ToolSpec] = field(default_factory=dict)
 
     def observations(self) -> dict[str, Observations]:
         """Return a reader of each tool's observations."""
         return {
             name: Observations(self.results.get(name) or of_spec(spec))
-            for name, spec in self.specs.items()
+            for name, spec in {**self.specs, **self.user_specs}.items()
         }
 
 
@@ -71,9 +73,11 @@ class Stage:
 class _Memory:
     """What was asked and answered: shared by an environment and its forks."""
 
-    outcomes: dict[str, list[str | None]] = field(default_factory=dict)
-    """Key of a call on a state -> the replies that were taken, None for a fault."""
+    outcomes: dict[str, list[WorldCall]] = field(default_factory=dict)
+    """Key of a call on a state -> what came of it, each time."""
     calls: list[WorldCall] = field(default_factory=list)
+    """Those that were made here."""
+    used: set[tuple[str, int]] = field(default_factory=set)
     usage: Usage | None = None
 
 
@@ -112,7 +116,7 @@ class ImaginedEnvironment:
         self._faults: Counter[str] = Counter()
         """Key of a call on a state -> how often the tool failed in it since `reset`."""
         self._log: list[Any] = []
-        self._made: list[tuple[str, dict[str, Any]]] = []
+        self._made: list[Call] = []
         """Calls that were answered since `reset`."""
         self._closed = False
 
@@ -131,34 +135,51 @@ class ImaginedEnvironment:
         """Return the tools on offer."""
         return tuple(self._stage.specs.values())
 
+    def user_tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools that users hold."""
+        return tuple(self._stage.user_specs.values())
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Have one call played.
+        """Have one call of the agent played.
 
         Raises:
             ModelFailed, BudgetSpent, DiskFull: the model; never a verdict on the agent.
         """
+        return await self._call(self._stage.specs.get(name), Call(name, _plain(arguments)))
+
+    async def act(self, user: Scalar, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Have one call played of the user whose row has the key `user`; raises as `call`."""
+        call = Call(name, _plain(arguments), user, by_user=True)
+        return await self._call(self._stage.user_specs.get(name), call)
+
+    async def _call(self, spec: ToolSpec | None, call: Call) -> ToolResult:
         self._ready()
-        spec = self._stage.specs.get(name)
         if spec is None:
-            return _failed(CallError(code="unknown_tool", message=f"There is no tool {name!r}."))
-        problem = _not_json(arguments) or self._stage.objection(self._state, name, arguments)
+            said = f"There is no tool {call.name!r}."
+            return _failed(CallError(code="unknown_tool", message=said))
+        problem = _not_json(call.arguments)
+        problem = problem or self._stage.objection(self._state, call.name, call.arguments)
         if problem is not None:
             return _failed(problem)
-        given, state = dict(arguments), self._state.key()
-        key = _key(state, name, canonical(given))
-        number, outcomes = self._faults[key], self._memory.outcomes.setdefault(key, [])
+        state = self._state.key()
+        key = content_key([state, call.key])
+        outcomes = self._memory.outcomes.setdefault(key, [])
+        number = self._faults[key]
         if number < len(outcomes):
-            said = outcomes[number]
-            result = FAULT if said is None else self._take(name, given, said)
+            known = outcomes[number]
+            result = FAULT if known.reply is None else self._take(call, known.reply)
         elif self._asker is None:
             return _failed(UNRECORDED)
         else:
-            result = await self._ask(self._asker, spec, given, state)
-            outcomes.append(self._memory.calls[-1].reply)
+            known, result = await self._ask(self._asker, spec, call, state)
+            outcomes.append(known)
+        if (key, number) not in self._memory.used:
+            self._memory.used.add((key, number))
+            self._memory.calls.append(known)
         if isinstance(result, CallError):
             self._faults[key] += 1
             return _failed(result)
-        self._made.append((name, given))
+        self._made.append(call)
         return result
 
     async def diff(self) -> Diff:
@@ -174,7 +195,7 @@ class ImaginedEnvironment:
             "seed": self._seed,
             "faults": dict(sorted(self._faults.items())),
             "log": self._log,
-            "made": self._made,
+            "made": [[c.name, c.arguments, c.user, c.by_user] for c in self._made],
         }
         return canonical(head).encode() + b"\n" + self._state.snapshot()
 
@@ -188,7 +209,7 @@ class ImaginedEnvironment:
         try:
             facts = orjson.loads(head)
             faults, log = Counter(facts["faults"]), list(facts["log"])
-            made = [(name, arguments) for name, arguments in facts["made"]]
+            made = [Call(*call) for call in facts["made"]]
             seed, wrong = facts["seed"], facts["format"] != _FORMAT
         except (ValueError, TypeError, KeyError):
             wrong = True
@@ -221,10 +242,11 @@ class ImaginedEnvironment:
 
     def recall(self, calls: Iterable[WorldCall]) -> None:
         """Remember what was answered elsewhere; it is not asked for again."""
-        for call in calls:
-            key = _key(call.state, call.tool, call.arguments)
-            self._memory.outcomes.setdefault(key, []).append(call.reply)
-            self._memory.calls.append(call)
+        for known in calls:
+            arguments = orjson.loads(known.arguments)
+            call = Call(known.tool, arguments, known.user, known.by_user)
+            key = content_key([known.state, call.key])
+            self._memory.outcomes.setdefault(key, []).append(known)
 
     def record(self) -> Imagined:
         """Return what was asked and answered, and how far it was from the truth."""
@@ -246,11 +268,11 @@ class ImaginedEnvironment:
     # --- one call ----------------------------------------------------------------------------
 
     async def _ask(
-        self, asker: Asker, spec: ToolSpec, arguments: dict[str, Any], state: str
-    ) -> ToolResult | CallError:
-        """Ask until a reply can be taken, and record what came of it."""
+        self, asker: Asker, spec: ToolSpec, call: Call, state: str
+    ) -> tuple[WorldCall, ToolResult | CallError]:
+        """Ask until a reply can be taken; return the record of it, and what it gives."""
         result = self._readers[spec.name].result
-        request = asker.page(spec, result, arguments, self._state, self._log)
+        request = asker.page(spec, result, call, self._state, self._log)
         asked = _Asking(state, request.state, wrote=bool(self._state.diff()))
         for _ in range(REPAIRS + 1):
             reply = await asker.ask(request)
@@ -260,17 +282,15 @@ class ImaginedEnvironment:
                 changes, observation = read_reply(text_of(reply))
                 patch = [change.json() for change in changes]
                 taken = canonical({"patch": patch, "observation": observation})
-                result_now = self._take(spec.name, arguments, taken)
+                given = self._take(call, taken)
             except Refused as error:
                 asked.refused.append(error.code)
                 request = again(request, reply.message.content or "", error)
                 continue
-            self._note(spec, arguments, asked, taken, result_now)
-            return result_now
-        self._note(spec, arguments, asked)
-        return FAULT
+            return self._recorded(spec, call, asked, taken, given), given
+        return self._recorded(spec, call, asked), FAULT
 
-    def _take(self, name: str, arguments: dict[str, Any], said: str) -> ToolResult:
+    def _take(self, call: Call, said: str) -> ToolResult:
         """Make a reply happen: all of it, or nothing.
 
         Raises:
@@ -279,18 +299,19 @@ class ImaginedEnvironment:
         changes, observation = read_reply(said)
         before = self._state.snapshot()
         try:
-            result = self._happen(name, changes, observation)
+            result = self._happen(call.name, changes, observation)
         except Refused:
             self._state.restore(before)
             raise
         if changes:
             patch = [change.json() for change in changes]
-            entry = {"tool": name, "arguments": arguments, "patch": patch}
+            entry = {"tool": call.name, "arguments": call.arguments, "patch": patch}
             self._log = [*self._log, entry][-LOGGED:]
         return result
 
     def _happen(self, name: str, changes: tuple[Change, ...], observation: Any) -> ToolResult:
-        reader, spec = self._readers[name], self._stage.specs[name]
+        reader = self._readers[name]
+        spec = self._stage.specs.get(name) or self._stage.user_specs[name]
         error = reader.is_error(observation)
         if changes and (error or spec.effect is Effect.READ):
             what = "a call that fails" if error else "a tool that reads"
@@ -309,39 +330,42 @@ class ImaginedEnvironment:
         reader.ground(observation, self._state)
         return ToolResult(ok=True, content=orjson.dumps(observation).decode())
 
-    def _note(
+    def _recorded(
         self,
         spec: ToolSpec,
-        arguments: dict[str, Any],
+        call: Call,
         asked: _Asking,
         taken: str | None = None,
         result: ToolResult | None = None,
-    ) -> None:
-        """Record a call beside what the twin makes of it; no reply was taken where it failed."""
+    ) -> WorldCall:
+        """Return the record of a call beside what the twin makes of it."""
         result_equal: bool | None = None
         change_equal: bool | None = None
         if self._twin is not None and result is not None:
-            true = self._twin.call(asked.before, spec.name, arguments)
-            result_equal = same(result, true)
+            result_equal = same(result, self._twin.call(asked.before, call))
             change_equal = self._twin.diff() == self._state.diff()
         invented: tuple[str, ...] = ()
         if result is not None and result.ok:
             reader = self._readers[spec.name]
             invented = tuple(reader.invented(orjson.loads(result.content), self._state))
-        self._memory.calls.append(
-            WorldCall(
-                state=asked.state,
-                tool=spec.name,
-                arguments=canonical(arguments),
-                reply=taken,
-                refused=tuple(asked.refused),
-                reads=spec.effect is Effect.READ,
-                after_write=asked.wrote,
-                result_equal=result_equal,
-                change_equal=change_equal,
-                invented=invented,
-            )
+        return WorldCall(
+            state=asked.state,
+            tool=spec.name,
+            arguments=canonical(call.arguments),
+            user=call.user,
+            by_user=call.by_user,
+            reply=taken,
+            refused=tuple(asked.refused),
+            reads=spec.effect is Effect.READ,
+            after_write=asked.wrote,
+            result_equal=result_equal,
+            change_equal=change_equal,
+            invented=invented,
         )
+
+
+def _plain(arguments: Any) -> Any:
+    return dict(arguments) if isinstance(arguments, Mapping) else arguments
 
 
 def _not_json(arguments: Any) -> CallError | None:
@@ -353,10 +377,6 @@ def _not_json(arguments: Any) -> CallError | None:
     except ValueError as error:
         return CallError(code="invalid_arguments", message=f"The arguments are {error}.")
     return None
-
-
-def _key(state: str, tool: str, arguments: str) -> str:
-    return content_key([state, tool, arguments])
 
 
 def _failed(error: CallError) -> ToolResult:

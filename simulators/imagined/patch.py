@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import jsonschema_rs
 
+from synth.core.canonical import canonical
 from synth.core.messages import ToolCall
 from synth.core.types import Diff, Scalar
 
@@ -51,6 +52,23 @@ class Change:
         """Return it as a model writes it."""
         out: dict[str, Any] = {"op": self.op, "table": self.table, "id": self.id}
         return out if self.op == "delete" else out | {"values": self.values}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool."""
+
+    name: str
+    arguments: dict[str, Any]
+    user: Scalar = None
+    """Key of the user's row, where it is a call with a tool of theirs."""
+    by_user: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from others, as canonical JSON."""
+        by = [self.user] if self.by_user else []
+        return canonical([self.name, self.arguments, *by])
 
 
 @dataclass(frozen=True, slots=True)

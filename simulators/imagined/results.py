@@ -75,11 +75,11 @@ def of_spec(spec: ToolSpec) -> Result:
 
 def of_application(engine: Engine) -> dict[str, Result]:
     """Return what each tool of an application may return."""
-    return {name: _of_tool(engine, name) for name in engine.application.specs}
+    return {name: _of_tool(engine, name) for name in engine.every}
 
 
 def _of_tool(engine: Engine, name: str) -> Result:
-    tool, program = engine.application.tools[name], engine.programs[name]
+    tool, program = engine.application.tools[name], engine.every[name]
     codes = {step.error: step.message or "" for step in tool.steps if step.error is not None}
     writes = [step for step in program.steps if isinstance(step, Write)]
     rows = [step.rows for step in writes]

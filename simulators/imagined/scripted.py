@@ -12,6 +12,8 @@ from typing import Any
 import orjson
 
 from simulators.imagined.asking import PROGRAM, Asked
+from simulators.imagined.drift import run
+from simulators.imagined.patch import Call
 from simulators.sql.engine import Engine
 from simulators.sql.environment import SqlEnvironment
 from synth.core.errors import BadInput
@@ -25,11 +27,11 @@ Answer = dict[str, Any]
 class _Books(SqlEnvironment):
     """The twin, asked what one call changed."""
 
-    def made(self, name: str, arguments: Mapping[str, Any]) -> tuple[ToolResult, list[Answer]]:
+    def made(self, call: Call) -> tuple[ToolResult, list[Answer]]:
         """Make a call; return its result and what it wrote, row by row, as a model says it."""
         store = self._ready()
         before = len(store._events)
-        result = self.call_now(name, arguments)
+        result = run(self, call)
         found: dict[tuple[str, str], list[Any]] = {}
         for table, old, new in store._events[before:] if result.ok else ():
             was, now = self._named(table, old), self._named(table, new)
@@ -85,7 +87,7 @@ class TwinPlayer:
 
     def _answer(self, request: Asked) -> Answer:
         self._twin.restore_now(request.state)
-        result, patch = self._twin.made(request.tool, request.arguments)
+        result, patch = self._twin.made(request.what)
         return {"patch": patch, "observation": orjson.loads(result.content)}
 
 

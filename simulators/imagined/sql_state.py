@@ -51,7 +51,7 @@ class _Rows(SqlEnvironment):
 
     def objection(self, tool: str, arguments: Mapping[str, Any]) -> CallError | None:
         """Return what is wrong with arguments: their form, or a key that does not exist."""
-        store, program = self._ready(), self.engine.programs[tool]
+        store, program = self._ready(), self.engine.every[tool]
         try:
             program.arguments.bind(arguments)
             store.budget.start()

@@ -37,6 +37,7 @@ def application_stage(engine: Engine, excerpt: int = 2_000) -> Stage:
         name=application.application,
         scene=Scene(application.summary, application.clock, excerpt),
         specs=application.specs,
+        user_specs=application.user_specs,
         state=lambda: SqlState(engine),
         objection=objection,
         results=of_application(engine),

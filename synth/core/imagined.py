@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from synth.core.types import Frozen, Usage
+from synth.core.types import Frozen, Scalar, Usage
 
 SHARES = {
     "same result": "results_equal",
@@ -30,6 +30,9 @@ class WorldCall(Frozen):
     tool: str
     arguments: str
     """Canonical JSON."""
+    user: Scalar = None
+    """Key of the user's row, where it is a call with a tool of theirs."""
+    by_user: bool = False
     reply: str | None
     """The reply that was taken, as canonical JSON; None where none was: the tool failed."""
     refused: tuple[str, ...] = ()

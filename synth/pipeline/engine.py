@@ -137,7 +137,9 @@ class LocalEngine:
     def _borrow(self, planned: Planned) -> Environment:
         world = self._worlds[planned.world]
         if isinstance(world, ImaginedWorld):
-            return self._cast.world(planned, world)
+            environment = self._cast.world(planned, world)
+            environment.recall(planned.prefix.imagined if planned.prefix else ())
+            return environment
         idle = self._idle.setdefault(planned.world, [])
         return idle.pop() if idle else world.environment()
 

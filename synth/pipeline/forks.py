@@ -205,6 +205,8 @@ class Forks:
             changed=(*self._changed, *other),
         )
         prefix = cut(trajectory, where, regimes)
+        if episode.imagined is not None:
+            prefix = prefix.model_copy(update={"imagined": episode.imagined.calls})
         return Planned(
             episode=_identity(task, play_seed, where, self._run.fingerprint),
             index=len(self._run.plan),

@@ -258,6 +258,44 @@ def test_a_tool_that_failed_is_asked_again_and_a_replay_meets_both_in_turn():
     assert asyncio.run(environment.diff()) == diff
 
 
+def test_a_tool_that_fails_twice_alike_is_recorded_twice():
+    right = json.dumps(right_answer())
+    environment = imagined(ScriptedLLM(["no"] * 6 + [right]))
+    assert [call(environment, *LEND).ok for _ in range(3)] == [False, False, True]
+    again = ImaginedEnvironment(STAGE, None)
+    again.recall(environment.record().calls)
+    asyncio.run(again.reset(SEED))
+    assert [call(again, *LEND).ok for _ in range(3)] == [False, False, True]
+    assert again.record().calls == environment.record().calls
+
+
+MY_LOANS = """  my_loans:
+    description: The loans that stand on your card.
+    by: user
+    effect: read
+    steps:
+      - return: SELECT id, due FROM loans WHERE member_id = :user_id ORDER BY id
+        shape: list
+"""
+
+
+def test_tools_that_users_hold_are_played_for_the_user_who_calls(tmp_path):
+    file = tmp_path / "library.yaml"
+    file.write_text(LIBRARY.read_text().replace("\ntools:\n", f"\ntools:\n{MY_LOANS}"))
+    engine = Engine(load_application(file))
+    environment = imagined(TwinPlayer(engine), application_stage(engine))
+    assert [tool.name for tool in environment.user_tools()] == ["my_loans"]
+    twin = engine.environment()
+    twin.reset_now(SEED)
+    members = ["M001", "M002", "M003"]
+    results = [asyncio.run(environment.act(member, "my_loans", {})) for member in members]
+    assert results == [twin.act_now(member, "my_loans", {}) for member in members]
+    assert len({result.content for result in results}) > 1
+    assert [known.user for known in environment.record().calls] == members
+    assert call(environment, "my_loans", {}).error.code == "unknown_tool"
+    assert environment.record().end_equal
+
+
 def test_a_record_plays_the_tools_again_without_any_model():
     environment = imagined(TwinPlayer(ENGINE, {"prose": 0.8}, seed=2))
     results = [call(environment, *one) for one in CALLS]

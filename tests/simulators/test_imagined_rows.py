@@ -233,11 +233,13 @@ STAGE = tools_stage("office", SPECS, kind(), Scene("An office.", None))
 def play(request):
     state = JsonState(kind())
     state.restore(request.state)
-    if request.tool == "count_rooms":
-        rooms = [r for r in state.rows("rooms") if r["floor_id"] == request.arguments["floor_id"]]
+    if request.what.name == "count_rooms":
+        rooms = [
+            r for r in state.rows("rooms") if r["floor_id"] == request.what.arguments["floor_id"]
+        ]
         return json.dumps({"observation": {"count": len(rooms)}})
     (key,) = state.fresh("rooms", 1)
-    values = {"name": request.arguments["name"], "floor_id": "F2"}
+    values = {"name": request.what.arguments["name"], "floor_id": "F2"}
     patch = [{"op": "insert", "table": "rooms", "id": key, "values": values}]
     return json.dumps({"patch": patch, "observation": {"id": key}})
 

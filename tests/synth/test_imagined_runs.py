@@ -21,8 +21,10 @@ from synth.mistakes import ErrorRates
 from synth.pipeline.cast import Cast
 from synth.pipeline.compose import Composer
 from synth.pipeline.engine import LocalEngine
+from synth.pipeline.forks import fork
 from synth.pipeline.generate import Goal, reference_player
-from synth.pipeline.job import generate
+from synth.pipeline.job import How, generate
+from synth.pipeline.origins import Wish
 from synth.pipeline.replay import replay
 from synth.pipeline.worlds import open_worlds
 from synth.report import funnel_lines
@@ -231,3 +233,24 @@ def test_nothing_happens_by_itself_where_tools_are_imagined(tmp_path):
     config = load_config(None, [*IMAGINED, "generate.events=true"])
     with pytest.raises(BadConfig, match="nothing happens by itself"):
         open_worlds(config, tmp_path)
+
+
+# --- forks ---------------------------------------------------------------------------------------
+
+
+def test_a_fork_of_an_episode_meets_what_the_model_said_before_it(tmp_path):
+    folder, workspace = tmp_path / "runs" / "origin", tmp_path
+    config = load_config(None, IMAGINED)
+    asyncio.run(generate(config, folder, workspace, Goal(episodes=EPISODES)))
+    target = tmp_path / "runs" / "forks"
+    how = How()
+    asyncio.run(fork(folder, target, workspace, Wish(at="random"), config, how))
+    origins = {e.trajectory.episode: e for e in read_episodes(folder)}
+    forks = list(read_episodes(target))
+    assert len(forks) == EPISODES
+    for episode in forks:
+        before = origins[episode.trajectory.fork.episode]
+        assert episode.trajectory.steps == before.trajectory.steps
+        assert episode.imagined.calls == before.imagined.calls
+    replayed = asyncio.run(replay(target, workspace))
+    assert (replayed.same, replayed.differing) == (EPISODES, {})
