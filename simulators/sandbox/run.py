@@ -133,6 +133,15 @@ async def run(
                 await process.wait()
 
 
+async def why_not() -> str:
+    """Return why this machine makes no rooms, found out by making one; empty if it does."""
+    try:
+        ran = await run([bash(), "-c", "echo $((6 * 7))"], State(Tree({})), seconds=10)
+    except NoConfinement as error:
+        return error.what
+    return "" if ran.output == "42\n" else f"a room answers {ran.output!r}"
+
+
 class _Attendant:
     """Serves one room from outside, until all in it has ended."""
 
@@ -250,10 +259,7 @@ def _surroundings() -> tuple[str, ...]:
     shown = [f"/etc/{name}" for name in _OF_ETC] + [f"/dev/{name}" for name in _DEVICES]
     shown += [sys.base_prefix] if Path(sys.base_prefix).is_relative_to("/tmp") else []
     shown += [sys.base_prefix for path in hidden if Path(sys.base_prefix).is_relative_to(path)]
-    here = Path(__file__).parents[2]
-    if any(here.is_relative_to(path) for path in ("/usr", sys.base_prefix)):
-        # Installed beside what is shown: tasks and their hidden tests are not.
-        masked += [str(here / name) for name in ("simulators", "synth", "train", "tool_registry")]
+    masked += _packages()
     said = {
         "hidden": hidden,
         "masked": masked,
@@ -263,6 +269,21 @@ def _surroundings() -> tuple[str, ...]:
         + [f"{_TOOLS}/{name}={python()}" for name in ("python", "python3")],
     }
     return tuple(f"{name}={value}" for name, values in said.items() for value in values)
+
+
+def _packages() -> list[str]:
+    """Return where packages lie beside what is shown: no two machines have the same ones.
+
+    Ours are among them, with tasks and their hidden tests, where we are installed there.
+    """
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    libraries = [Path(sys.base_prefix, "lib", version), Path("/usr/lib/python3")]
+    libraries += [Path(prefix, "lib", version) for prefix in ("/usr", "/usr/local")]
+    folders = [path / name for path in libraries for name in ("site-packages", "dist-packages")]
+    here = Path(__file__).parents[2]  # an editable installation may lie anywhere
+    folders += [here] if here.is_relative_to("/usr") or here.is_relative_to(sys.base_prefix) else []
+    there = {path.resolve() for path in folders if path.is_dir()}
+    return sorted(str(path) for path in there if not there & set(path.parents))
 
 
 @functools.cache

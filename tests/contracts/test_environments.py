@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from simulators.check import check_environment
+from simulators.sandbox.environment import SandboxEnvironment
+from simulators.sandbox.run import why_not as sandbox_why_not
 from simulators.sql.engine import Engine
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.load import applications, load_application
@@ -69,6 +71,25 @@ def test_an_application_keeps_the_contract_of_environments(name):
     calls = sampled_calls(engine)
     assert len({call[0] for call in calls}) >= 5
     assert asyncio.run(check_environment(engine.environment, calls)) == []
+
+
+SANDBOX = [
+    ("list_files", {}),
+    (
+        "run_bash",
+        {"command": "sed -i s/60/40/ slugs.py; mkfifo f; ln -s / out; touch t; chmod 0 t"},
+    ),
+    ("read_file", {"path": "slugs.py"}),
+    ("edit_file", {"path": "README.md", "old_text": "60", "new_text": "40"}),
+    ("edit_file", {"path": "README.md", "old_text": "60", "new_text": "40"}),
+]
+
+
+def test_the_sandbox_keeps_the_contract_of_environments():
+    why_not = asyncio.run(sandbox_why_not())
+    if why_not:
+        pytest.skip(f"this machine makes no rooms: {why_not}")
+    assert asyncio.run(check_environment(SandboxEnvironment, SANDBOX)) == []
 
 
 # --- the check itself notices --------------------------------------------------------------------
