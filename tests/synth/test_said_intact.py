@@ -108,6 +108,6 @@ def test_a_value_that_ends_a_sentence_gets_no_second_full_stop():
 def test_money_has_the_decimals_of_its_currency(language, minor, currency, digits):
     said = speech(language).money(minor, currency)
     decimals = {"EUR": 2, "JPY": 0, "KWD": 3}[currency]
-    number = re.match(r"[\d.,]+", said)[0]
+    number = re.match(r"[\d.,]+", re.sub("[\u00a0\u202f]", "", said))[0]
     assert re.sub(r"\D", "", number) == digits
     assert len(re.split(r"[.,]", number)[1:][0] if decimals else "") == decimals
