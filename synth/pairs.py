@@ -2,7 +2,8 @@
 
 The beginning is shared to the byte, and where the two part it is the agent that says something
 else; so what is compared is what an agent did in one situation. Rows have the conversational form
-that TRL's `DPOTrainer` reads: `prompt`, `chosen`, `rejected`, and `tools` as JSON text.
+that TRL's `DPOTrainer` reads: `prompt`, `chosen`, `rejected`, and `tools` as JSON text. Arguments
+of calls are objects there: most chat templates would write text as a JSON string once more.
 """
 
 from __future__ import annotations
@@ -167,9 +168,9 @@ def _row(pair: Pair, agent: Agent, tools: Mapping[str, ToolSpec], width: Width) 
     task = pair.planned.task
     row = {
         "id": content_key([chosen.episode, rejected.episode, width], digits=16),
-        "prompt": [openai_message(message) for message in chosen.messages[: pair.shared]],
-        "chosen": [openai_message(message) for message in chosen.messages[pair.shared : end]],
-        "rejected": [openai_message(message) for message in rejected.messages[pair.shared : end]],
+        "prompt": [conversational(message) for message in chosen.messages[: pair.shared]],
+        "chosen": [conversational(message) for message in chosen.messages[pair.shared : end]],
+        "rejected": [conversational(message) for message in rejected.messages[pair.shared : end]],
         "tools": orjson.dumps([tools[name].openai() for name in agent.tools]).decode(),
         "application": chosen.world,
         "kind": str(chosen.kind),
@@ -183,4 +184,13 @@ def _row(pair: Pair, agent: Agent, tools: Mapping[str, ToolSpec], width: Width) 
         row[f"{name}_episode"] = trajectory.episode
         row[f"{name}_players"] = canonical(trajectory.players)
         row[f"{name}_verdict"] = canonical(verdict.model_dump(mode="json", exclude={"episode"}))
+    return row
+
+
+def conversational(message: Message) -> dict[str, Any]:
+    """Return a message with the arguments of its calls as objects; text that is none stays."""
+    row = openai_message(message)
+    for call, shown in zip(message.tool_calls, row.get("tool_calls", ()), strict=True):
+        if call.value is not None:
+            shown["function"]["arguments"] = call.value
     return row

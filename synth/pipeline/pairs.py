@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,22 +51,25 @@ def export_pairs(
         DiskFull: what was in `folder` is untouched.
     """
     tools = run_tools(run)
+    wanted: dict[str, list[dict[str, Any]]] = {}
+    for name in formats:
+        found = pair_rows(run, tools, width_of(name) or "whole")
+        wanted[name] = [_renamed(row, ids) for row in islice(found, limit)]
+    rows = next(iter(wanted.values()))
+    if not rows:
+        raise TargetMissed(
+            "no two continuations of one beginning of which the agent failed one",
+            where=str(run),
+            remedy="fork failed episodes with another agent, or with more --copies",
+        )
     files: dict[str, int] = {}
     episodes: dict[str, list[str]] = {}
-    rows: list[dict[str, Any]] = []
     with staged(folder) as scratch:
-        for name in formats:
-            exporter, width = EXPORTERS.get(name), width_of(name)
-            rows = [_renamed(row, ids) for row in pair_rows(run, tools, width or "whole")][:limit]
-            if not rows:
-                raise TargetMissed(
-                    "no two continuations of one beginning of which the agent failed one",
-                    where=str(run),
-                    remedy="fork failed episodes with another agent, or with more --copies",
-                )
+        for name, lines in wanted.items():
+            exporter = EXPORTERS.get(name)
             file = f"train{exporter.suffix}"
-            files[str(folder / file)] = exporter.write(rows, scratch / file)
-            episodes[str(folder / file)] = [row["chosen_episode"] for row in rows]
+            files[str(folder / file)] = exporter.write(lines, scratch / file)
+            episodes[str(folder / file)] = [row["chosen_episode"] for row in lines]
         write_atomic(scratch / "README.md", _card(rows, run, tuple(files)).encode())
     card = str(folder / "README.md")
     unfinished = not (run / "report.json").exists()
