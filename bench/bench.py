@@ -141,9 +141,11 @@ def model_rows() -> Iterator[Row]:
 
 def environment_rows() -> Iterator[Row]:
     """Yield what each kind of environment costs, beside other projects' simulated tools."""
-    from bench_environments import rows
+    import bench_environments
+    import bench_sandbox
 
-    yield from rows()
+    yield from bench_environments.rows()
+    yield from bench_sandbox.rows()
 
 
 TABLES = {

@@ -12,8 +12,11 @@ call leaves everything as it was.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+import jsonschema_rs
 
 from simulators.live.folder import MAX_FILE, Tree
 from simulators.sandbox import files
@@ -68,8 +71,9 @@ def _whole(description: str, low: int, high: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": low, "maximum": high, "description": description}
 
 
-def _specs(bounds: Bounds) -> tuple[ToolSpec, ...]:
-    most = int(bounds.seconds)
+@functools.cache
+def _specs(most: int) -> tuple[ToolSpec, ...]:
+    """Return the tools, a command of which may take `most` seconds."""
     timeout = _whole(f"Seconds that it may take; default {min(_SECONDS, most)}", 1, most)
     path = _string("Path, relative to the project folder or absolute", minLength=1, maxLength=1_000)
     code = {"minLength": 1, "maxLength": _MAX_CODE}
@@ -124,6 +128,11 @@ def _specs(bounds: Bounds) -> tuple[ToolSpec, ...]:
     )
 
 
+@functools.cache
+def _validators(most: int) -> dict[str, jsonschema_rs.Validator]:
+    return {spec.name: schemas.validator(spec.parameters) for spec in _specs(most)}
+
+
 class SandboxEnvironment:
     """One episode of a coding agent.
 
@@ -136,8 +145,7 @@ class SandboxEnvironment:
 
     def __init__(self, projects: Projects = shipped, *, bounds: Bounds | None = None) -> None:
         self._projects, self._bounds = projects, bounds or Bounds()
-        self._specs = {spec.name: spec for spec in _specs(self._bounds)}
-        self._schemas = {n: schemas.validator(s.parameters) for n, s in self._specs.items()}
+        self._most = int(self._bounds.seconds)
         self._tools: dict[str, Callable[..., Awaitable[str]]] = {
             "run_bash": self._run_bash,
             "run_python": self._run_python,
@@ -156,7 +164,7 @@ class SandboxEnvironment:
 
     def tools(self) -> tuple[ToolSpec, ...]:
         """Return the tools on offer."""
-        return tuple(self._specs.values())
+        return _specs(self._most)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one call. All of it happens or none of it.
@@ -165,7 +173,7 @@ class SandboxEnvironment:
             NoConfinement: this machine cannot confine a command.
         """
         self._now()
-        if name not in self._specs:
+        if name not in self._tools:
             return _failure("unknown_tool", f"There is no tool named {name!r}.")
         problem = self._problem(name, arguments)
         if problem is not None:
@@ -184,7 +192,7 @@ class SandboxEnvironment:
             return f"The arguments are {error}."
         if "\\u0000" in text and any("\0" in str(value) for value in arguments.values()):
             return "There are NUL characters in the arguments."
-        for found in self._schemas[name].iter_errors(dict(arguments)):
+        for found in _validators(self._most)[name].iter_errors(dict(arguments)):
             where = ".".join(str(part) for part in found.instance_path)
             said = found.message[:_MAX_MESSAGE]
             return f"{where}: {said}" if where else said
@@ -199,7 +207,7 @@ class SandboxEnvironment:
         return await self._run([python(), "-c", code], timeout)
 
     async def _run(self, argv: list[str], timeout: int | None) -> str:
-        seconds = timeout or min(_SECONDS, int(self._bounds.seconds))
+        seconds = timeout or min(_SECONDS, self._most)
         try:
             ran = await run(argv, self._now(), seconds=seconds, bounds=self._bounds)
         except ServerFailed as error:

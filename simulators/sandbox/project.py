@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -35,12 +36,14 @@ def shipped(seed: int) -> Project:
     return example(names[seed % len(names)])
 
 
+@functools.cache
 def example_names() -> tuple[str, ...]:
     """Return the names of the example projects."""
     found = resources.files("simulators.sandbox").joinpath("projects").iterdir()
     return tuple(sorted(p.name.removesuffix(".yaml") for p in found if p.name.endswith(".yaml")))
 
 
+@functools.cache
 def example(name: str) -> Project:
     """Return an example project by its name."""
     file = resources.files("simulators.sandbox").joinpath("projects", f"{name}.yaml")

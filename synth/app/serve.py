@@ -7,6 +7,7 @@ loopback. Beside the tools there are resources: policy, diff of the state, episo
 toolloom serve hotel --print-config      what to put into a client's mcp.json
 toolloom serve hotel --http 8000         http://127.0.0.1:8000/mcp
 toolloom serve my_app.yaml --seed 3      a file
+toolloom serve sandbox                   bash, Python and files in a confined process, for coding
 """
 
 from __future__ import annotations
@@ -28,10 +29,15 @@ from synth.core.errors import BadInput
 if TYPE_CHECKING:
     from simulators.served.episode import Count, Offer
 
+SANDBOX = "sandbox"
+"""Not an application: an environment of its own kind."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("application", help="name of an installed application, or a YAML file")
+    parser.add_argument(
+        "application", help="name of an installed application, a YAML file, or sandbox"
+    )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="state that episodes begin in (default: 0)"
     )
@@ -60,6 +66,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any] | None:
         BadInput: a number is out of range, or the port is taken.
         UnknownName: no such application; close names are suggested.
         BadApplication: the file is wrong.
+        NoConfinement: this machine cannot confine the sandbox.
     """
     if not 0 <= arguments.seed <= MAX_SEED:
         raise BadInput(f"--seed must be between 0 and {MAX_SEED}")
@@ -85,6 +92,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 def _offer(arguments: argparse.Namespace) -> Offer:
     """Open the application; what is wrong with it or its seed shows before anybody connects."""
+    if arguments.application == SANDBOX:
+        return _sandbox(arguments.seed, start_over=not arguments.no_start_over)
     from simulators.served.episode import offer
     from simulators.sql.engine import Engine
     from simulators.sql.load import load_application
@@ -95,6 +104,22 @@ def _offer(arguments: argparse.Namespace) -> Offer:
     tried.reset_now(arguments.seed)
     tried.close_now()
     return offer(world, seed=arguments.seed, start_over=not arguments.no_start_over)
+
+
+def _sandbox(seed: int, *, start_over: bool) -> Offer:
+    """Offer the sandbox; say which project the seed names, since its tools do not."""
+    from simulators.sandbox.environment import POLICY, SandboxEnvironment
+    from simulators.sandbox.project import shipped
+    from simulators.sandbox.run import why_not
+    from simulators.served.episode import Offer
+    from synth.core.sandbox.confine import NoConfinement
+
+    reason = asyncio.run(why_not())
+    if reason:
+        raise NoConfinement(reason, where=SANDBOX, remedy="see toolloom doctor")
+    project = shipped(seed)
+    say(f"project {project.name}: {' '.join(project.request.split())}")
+    return Offer(SANDBOX, POLICY, SandboxEnvironment, seed, start_over)
 
 
 def _over_stdio(offer: Offer, arguments: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 
+from simulators.sandbox.run import why_not as sandbox_why_not
 from simulators.served.episode import MAX_ARGUMENTS, START_OVER, episode, offer
 from simulators.served.server import as_result, as_tool, mcp_server
 from simulators.sql.engine import Engine
 from simulators.sql.load import load_application
 from simulators.sql.world import SqlWorld
+from synth.app import serve
 from synth.core.errors import BadApplication, ToolloomError
 from synth.core.types import Effect, Provenance, ToolResult, ToolSpec
 
@@ -244,3 +247,28 @@ def test_every_application_can_be_listed_by_the_official_client():
         assert len(tools) == len(world.tools()) + 1
         for tool in tools:
             jsonschema_rs.meta.validate(tool.input_schema)
+
+
+def test_the_sandbox_is_served_like_any_application(capsys):
+    why_not = asyncio.run(sandbox_why_not())
+    if why_not:
+        pytest.skip(f"this machine makes no rooms: {why_not}")
+    arguments = Namespace(application="sandbox", seed=7, no_start_over=True)
+    given = serve._offer(arguments)
+    assert "project slugs: Our module" in capsys.readouterr().err
+
+    async def talk(client):
+        tools = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+        run = await client.call_tool("run_bash", {"command": "rm README.md; echo '{}'"})
+        wrong = await client.call_tool("read_file", {"path": "README.md"})
+        diff = json.loads(await text(client, "toolloom://diff"))
+        return tools, run.content[0].text, wrong.is_error, diff
+
+    tools, said, failed, diff = served(talk, "2026-07-28", given)
+    assert tools["run_bash"].destructive_hint is True
+    assert tools["run_bash"].open_world_hint is True
+    assert tools["read_file"].read_only_hint is True
+    assert (said, failed) == ("{}\n[exit code 0]", True)
+    assert [(table, kind, before["path"]) for table, kind, before, _ in diff] == [
+        ("files", "delete", "README.md"),
+    ]  # fmt: skip
