@@ -27,8 +27,12 @@ from typing import Any
 from simulators.faulty import Faulty
 from simulators.foreign.bfcl import bfcl_kind
 from simulators.foreign.environment import ForeignEnvironment
+from simulators.imagined.scripted import TwinPlayer
+from simulators.imagined.world import ImaginedWorld
 from simulators.live.files import FileWorld
 from simulators.live.memory import MemoryWorld
+from simulators.recorded import Recorded, Recorder
+from simulators.sql.world import SqlWorld
 from synth.core import seeds
 from synth.core.config import load_config
 from synth.core.errors import BadInput
@@ -204,6 +208,35 @@ def _sql_rows() -> Iterator[Row]:
     yield "sql, stepped", asyncio.run(_stepped(cases, 10)), told
 
 
+def _imagined_rows() -> Iterator[Row]:
+    """Yield what our own part of a call costs where tools are played, and where they are recalled.
+
+    A program plays them in no time worth mentioning: the page, the checks and the twin remain.
+    """
+    cases = sample_cases(load_config(None, []), open_applications(["hotel", "bank"]), 12)
+    asked, recalled, recorded = (Watch(time.process_time) for _ in range(3))
+
+    async def walk() -> None:
+        for case, script in zip(cases, _scripts(cases), strict=True):
+            assert isinstance(case.world, SqlWorld)
+            world = ImaginedWorld(case.world.engine)
+            environment = world.imagined(TwinPlayer(world.engine))
+            await _walk(environment, [script], asked, 1)
+            await _walk(environment, [script], recalled, 3)
+            await environment.close()
+            recorder = Recorder(case.world.environment())
+            await recorder.reset(script.seed)
+            for name, arguments, _ in script.calls:
+                await recorder.call(name, arguments)
+            await _walk(Recorded([recorder.tape()], world.tools()), [script], recorded, 5)
+            await recorder.close()
+
+    asyncio.run(walk())
+    yield _row("imagined, played by the twin", asked)
+    yield _row("imagined, the same once more", recalled)
+    yield _row("recorded", recorded)
+
+
 def _live_rows() -> Iterator[Row]:
     kinds: tuple[tuple[str, str, Any], ...] = (
         ("live file server", "live_server.py", FileWorld),
@@ -319,6 +352,7 @@ def rows() -> Iterator[Row]:
     after a write; of the served one, a call alone.
     """
     yield from _sql_rows()
+    yield from _imagined_rows()
     yield from _foreign_rows()
     yield from _live_rows()
     hotel = sample_cases(load_config(None, []), open_applications(["hotel"]), 12)

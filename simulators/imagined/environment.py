@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import orjson
@@ -37,7 +38,7 @@ UNRECORDED = CallError(
 _FORMAT = "toolloom/imagined/1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage:
     """The tools of one world, and the state they are played on.
 
@@ -61,7 +62,8 @@ class Stage:
     twin: Callable[[], Twin] | None = None
     user_specs: Mapping[str, ToolSpec] = field(default_factory=dict)
 
-    def observations(self) -> dict[str, Observations]:
+    @cached_property
+    def readers(self) -> dict[str, Observations]:
         """Return a reader of each tool's observations."""
         return {
             name: Observations(self.results.get(name) or of_spec(spec))
@@ -109,7 +111,7 @@ class ImaginedEnvironment:
         self._sampler = sampler or Sampler()
         self._asker = None if llm is None else Asker(llm, stage.scene, self._sampler)
         self._state = stage.state()
-        self._readers = stage.observations()
+        self._readers = stage.readers
         self._twin = stage.twin() if stage.twin else None
         self._memory = _Memory()
         self._seed: int | None = None

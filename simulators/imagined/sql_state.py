@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import apsw
 
@@ -94,6 +95,19 @@ def _statement(change: Change, table: Table) -> tuple[str, tuple[Scalar, ...]]:
     return f'UPDATE "{name}" SET {sets} WHERE id = ?', (*values.values(), change.id)
 
 
+class _Types:
+    """What does not change from state to state of an application."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.shapes = shapes(engine)
+        self.validators = {n: schemas.validator(shape.row) for n, shape in self.shapes.items()}
+        self.ranks = _ranks(engine.tables)
+        self.prefixes = _prefixes(engine)
+
+
+_KNOWN: WeakKeyDictionary[Engine, _Types] = WeakKeyDictionary()
+
+
 class SqlState:
     """Implements `patch.State` on the tables of an application.
 
@@ -103,12 +117,12 @@ class SqlState:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._rows = engine, _Rows(engine)
-        self.shapes: Mapping[str, Shape] = shapes(engine)
-        self._validators = {
-            name: schemas.validator(shape.row) for name, shape in self.shapes.items()
-        }
-        self._rank = _ranks(engine.tables)
-        self._prefixes = _prefixes(engine)
+        types = _KNOWN.get(engine)
+        if types is None:
+            types = _KNOWN[engine] = _Types(engine)
+        self.shapes: Mapping[str, Shape] = types.shapes
+        self._validators, self._rank = types.validators, types.ranks
+        self._prefixes = types.prefixes
 
     def reset(self, seed: int) -> None:
         """Start over from the rows that `seed` names."""
@@ -148,7 +162,6 @@ class SqlState:
             last = self._rows.query(f'SELECT max(id) AS id FROM "{table}"')[0]["id"]
             known = str(last or "").rstrip("0123456789")
             known = known if re.fullmatch("[A-Za-z][A-Za-z_-]{0,15}", known) else table[0].upper()
-            self._prefixes[table] = known
         return known
 
     def apply(self, changes: Sequence[Change]) -> None:

@@ -27,10 +27,10 @@ async def check_endpoints(config: Config) -> None:
         ModelFailed: nobody listens there, or the name means no machine.
     """
     asked: dict[str, str] = {}
-    for role, model in config.models.asked().items():
+    for role, model in config.asked().items():
         if model.base_url is not None:
             asked.setdefault(model.base_url, role)
-    idle = [role for role in config.models.roles() if role not in config.models.asked()]
+    idle = [role for role in config.models.roles() if role not in config.asked()]
     if idle:
         names = ", ".join(f"models.{role}" for role in idle)
         say(f"{names}: given, and asked for nothing: {_who_is_asked(idle)}")
@@ -41,7 +41,9 @@ async def check_endpoints(config: Config) -> None:
 def _who_is_asked(idle: list[str]) -> str:
     if "critic" in idle:
         return "a critic chooses among drafts: --set models.user.candidates=3 asks for them"
-    return "only user, agent and critic are asked so far"
+    if "world" in idle:
+        return "it plays the tools of generate.imagined, and no application is named there"
+    return "only user, agent, critic and world are asked so far"
 
 
 async def _connect(address: str, role: str) -> None:

@@ -65,6 +65,11 @@ CLAIMS = {
             GENERATION + "accepted_trajectories_replay_to_identical_bytes_and_the_same_final_state",
         ),
     ),
+    "k2-world-model": Claim(
+        "K2 3.1.1",
+        "a model plays the tools over a state that code keeps typed and consistent",
+        ("simulators/test_imagined.py", "simulators/test_imagined_rows.py"),
+    ),
     "k2-outcomes": Claim(
         "K2 3.1.1",
         "calls succeed, partly succeed and fail at configured rates, and can be recovered from",

@@ -27,6 +27,7 @@ from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Finish, Reply
 from synth.core.types import Message, Usage
 
+pytestmark = pytest.mark.claim("k2-world-model")
 LIBRARY = Path(__file__).parent / "data" / "library.yaml"
 ENGINE = Engine(load_application(LIBRARY))
 STAGE = application_stage(ENGINE, 500)

@@ -18,6 +18,7 @@ from synth.core.errors import BadInput
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.types import Effect, Provenance, ToolSpec
 
+pytestmark = pytest.mark.claim("k2-world-model")
 SCHEMA = {
     "type": "object",
     "properties": {
