@@ -15,6 +15,7 @@ import asyncio
 import json
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from synth.core.llm.journal import Journal, Journalled
 from synth.core.llm.local import LocalModel, open_local
 from synth.core.protocols import Sampler
 from synth.core.seeds import rng
+from synth.core.types import Verdict
 from synth.episode import play_and_judge
+from synth.judge.tools import excused
 from synth.mistakes import ErrorRates
 from synth.pipeline.compose import Composer
 from synth.pipeline.generate import reference_player
@@ -70,7 +73,7 @@ async def play(
         "stop": trajectory.stop,
         "passed": verdict.passed,
         "reason": trajectory.error or verdict.reason,
-        "fault": verdict.broken_by or (None if verdict.passed else "agent"),
+        "fault": verdict.fault,
         "cpu": round(time.process_time() - cpu, 2),
         "wall": round(time.perf_counter() - wall, 1),
         "imagined": imagined.model_dump(mode="json"),
@@ -80,12 +83,15 @@ async def play(
 def figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Add finished episodes up."""
     imagined = [Imagined.model_validate(row["imagined"]) for row in rows]
+    ends = [_end(row, one) for row, one in zip(rows, imagined, strict=True)]
     asked = sum(len(call.refused) + (call.reply is not None) for i in imagined for call in i.calls)
     used = [i.usage for i in imagined if i.usage]
     return {
         "episodes": len(rows),
-        "passed": sum(row["passed"] is True for row in rows),
-        "faults by owner": dict(Counter(row["fault"] for row in rows if row["fault"])),
+        "passed": sum(end.passed is True for end in ends),
+        "faults by owner": dict(
+            Counter(end.broken_by or "agent" for end in ends if not end.passed)
+        ),
         "reasons": dict(Counter(row["reason"] for row in rows if not row["passed"])),
         "requests": asked,
         "CPU seconds": round(sum(row["cpu"] for row in rows), 1),
@@ -96,6 +102,12 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
         },
         **drift(imagined),
     }
+
+
+def _end(row: Mapping[str, Any], imagined: Imagined) -> Verdict:
+    """Return the verdict on an episode, the tools' faults told from the agent's."""
+    names = ("episode", "passed", "reason", "fault")
+    return excused(Verdict.model_validate({name: row[name] for name in names}), imagined)
 
 
 async def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -120,6 +120,17 @@ def test_episodes_of_a_server_that_is_not_here_are_compared_with_their_record(ru
     assert (replayed.same, replayed.from_record, replayed.differing) == (EPISODES, EPISODES, {})
 
 
+def test_faults_of_a_run_come_on_top_and_replay_with_it(tmp_path):
+    rates = "generate.outcomes={transient=0.3, partial=0.2, edge=0.2}"
+    made(tmp_path / "run", [*IMAGINED, rates])
+    episodes = list(read_episodes(tmp_path / "run"))
+    outcomes = {step.result.outcome for e in episodes for step in e.trajectory.steps}
+    assert {"transient", "partial", "edge"} & outcomes
+    assert all(e.imagined.end_equal for e in episodes)
+    replayed = asyncio.run(replay(tmp_path / "run", tmp_path))
+    assert (replayed.same, replayed.differing) == (EPISODES, {})
+
+
 # --- a player that errs --------------------------------------------------------------------------
 
 
