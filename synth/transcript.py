@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from synth.core.types import Agent, Effect, Step, Task, Trajectory, Verdict
 from synth.run import Episode
 
-Speaker = Literal["user", "act", "agent", "call", "result", "error", "verdict"]
+Speaker = Literal["user", "act", "agent", "call", "event", "result", "error", "verdict"]
 
 
 class Line(NamedTuple):
@@ -37,7 +37,7 @@ def _spoken(trajectory: Trajectory) -> Iterator[Line]:
         for act in trajectory.steps:
             if act.by == "user" and act.message == place:
                 yield Line("act", f"{act.call.name}({act.call.arguments})")
-                yield _came_of(act)
+                yield from _came_of(act)
         if message.role == "user":
             yield Line("user", message.content or "")
         elif message.role == "assistant":
@@ -47,12 +47,14 @@ def _spoken(trajectory: Trajectory) -> Iterator[Line]:
                 yield Line("call", f"{call.name}({call.arguments})")
                 step = steps.get(call.id)
                 if step is not None:
-                    yield _came_of(step)
+                    yield from _came_of(step)
 
 
-def _came_of(step: Step) -> Line:
+def _came_of(step: Step) -> Iterator[Line]:
+    for one in step.result.happened:
+        yield Line("event", f"before that, after {one.second // 60} min: {one.text}")
     mark = "" if step.effect is Effect.READ else f"[{step.effect}] "
-    return Line("result" if step.result.ok else "error", mark + step.result.content)
+    yield Line("result" if step.result.ok else "error", mark + step.result.content)
 
 
 def _judged(verdict: Verdict, minor: set[str]) -> Iterator[str]:
@@ -76,6 +78,7 @@ def markdown(episode: Episode, task: Task, agent: Agent) -> str:
         "act": "user →",
         "agent": "agent ",
         "call": "  →   ",
+        "event": "  *   ",
         "result": "  ←   ",
     }
     names |= {"error": "  ←!  ", "verdict": "judge "}

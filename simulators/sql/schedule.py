@@ -17,8 +17,7 @@ from simulators.sql.engine import Engine
 from simulators.sql.goals import forbidden
 from simulators.sql.guard import Mode
 from simulators.sql.program import USER
-from synth.core.application import MOST_MINUTES
-from synth.core.happenings import Due, Schedule
+from synth.core.happenings import MOST_MINUTES, Due, Schedule
 from synth.core.seeds import rng
 from synth.core.types import Blueprint, Diff, PlannedCall
 

@@ -11,8 +11,9 @@ import re
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from synth.core.happenings import Event
 from synth.core.types import Effect, Frozen, Holder, Provenance, Scalar, ToolSpec
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -23,9 +24,6 @@ Words: TypeAlias = Annotated[
 ]
 """A Jinja2 template for each language; a bare string is English."""
 
-
-MOST_MINUTES = 240
-"""After the start of an episode: later than any event."""
 
 # --- seed ------------------------------------------------------------------------------------
 
@@ -222,38 +220,6 @@ class PolicyRule(Frozen):
     """SELECT of one value over the tool's parameters and `:user_id`; true means forbidden."""
     text: str
     """The rule in one sentence, as the policy states it."""
-
-
-class Event(Frozen):
-    """Something that happens by itself, in episodes whose clock moves.
-
-    Its SQL sees `:chance`, a whole number from 0 that is drawn for the episode, and what `let`
-    binds. It happens wholly or not at all.
-    """
-
-    minutes: tuple[float, float]
-    """When, in minutes after the start: the earliest and the latest."""
-    let: dict[Name, str] = {}
-    """Names bound in this order, each by a SELECT of one value: to whom it happens."""
-    when: str = "SELECT 1"
-    """SELECT of one value; it happens if that is true."""
-    write: tuple[str, ...]
-    """Statements, of which each must change a row."""
-    says: str
-    """What happened, in a sentence with plain `{name}` fields of `let`."""
-
-    @field_validator("minutes", mode="before")
-    @classmethod
-    def _one_is_both(cls, value: Any) -> Any:
-        return (value, value) if isinstance(value, int | float) else value
-
-    @model_validator(mode="after")
-    def _can_happen(self) -> Event:
-        if not 0 <= self.minutes[0] <= self.minutes[1] <= MOST_MINUTES:
-            raise ValueError(f"minutes are two numbers from 0 to {MOST_MINUTES}, smallest first")
-        if not self.write:
-            raise ValueError("an event writes something")
-        return self
 
 
 class User(Frozen):

@@ -16,6 +16,7 @@ from synth.pipeline.origins import Origin, Wish
 from synth.pipeline.replay import replay
 from synth.pipeline.worlds import open_applications
 from synth.run import read_episodes, read_plan
+from synth.transcript import transcript
 
 FEW = ("food_delivery", "tracker")
 ALL = (*FEW, "brokerage", "hotel", "warehouse")
@@ -99,6 +100,16 @@ def test_a_fork_meets_the_events_of_its_origin(eventful, tmp_path):
         assert steps[: where.calls] == before[: where.calls]
         kept += sum(len(step.result.happened) for step in steps[: where.calls])
     assert kept
+
+
+def test_people_read_what_happened_between_a_call_and_its_result(eventful):
+    plan = {row.episode: row for row in read_plan(eventful)}
+    for episode in read_episodes(eventful):
+        lines = transcript(episode, plan[episode.trajectory.episode].task)
+        told = [place for place, line in enumerate(lines) if line.speaker == "event"]
+        texts = [one.text for one in happened(episode)]
+        assert [lines[place].text.partition(" min: ")[2] for place in told] == texts
+        assert all(lines[place - 1].speaker in ("call", "event") for place in told)
 
 
 @pytest.mark.parametrize(("given", "share"), [("true", 1.0), ("false", 0.0), ("0.25", 0.25)])
