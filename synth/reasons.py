@@ -15,6 +15,7 @@ _MEANINGS = {
     "format:max_calls": "not done within the calls it may make",
     "format:agent_invalid": "a reply with neither text nor a call",
     "format:cut_off": "a reply reached the most tokens it may have, and was cut off",
+    "format:arguments": "a call whose arguments are no JSON object",
     "format": "the conversation has not the form of one",
     "unusable:cut_off": "a reply reached the most tokens it may have, and was cut off",
     "unusable:context_full": "the conversation outgrew the model's context",

@@ -90,7 +90,8 @@ def test_reasons_are_told_with_what_they_mean(workspace, capsys):
     assert [line[-1] for line in lines] == [meaning(r) for r in report["rejected_by_reason"]]
     assert all(meaning(reason) for reason in report["rejected_by_reason"])
     ends = set(StopReason) - {StopReason.USER_DONE, StopReason.ERROR}
-    assert len({meaning(f"format:{end}") for end in ends}) == len(ends)
+    forms = {*map(str, ends), "arguments", "roles"}
+    assert len({meaning(f"format:{form}") for form in forms}) == len(forms)
     assert meaning("accepted") == ""
 
 
