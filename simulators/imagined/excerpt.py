@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,18 +73,24 @@ def _ranked(
 ) -> Iterator[Place]:
     """Yield all rows, the nearest first; some twice."""
     said = list(_leaves(arguments))
+
+    def near(places: Iterable[Place]) -> list[Place]:
+        return sorted(places, key=lambda place: place[0] not in first)
+
     named = [(table, str(value)) for value in said for table in rows if str(value) in rows[table]]
+    yield from near(named)
+    around = [*_above(state, rows, named), *_below(state, rows, named)]
+    yield from near(around)
+    words = [value.casefold() for value in said if isinstance(value, str) and len(value) >= _LEAST]
     matching = [
         (table, key)
-        for table, found in rows.items()
+        for table, found in (rows.items() if words else ())
         for key, row in found.items()
-        if _matches(row, said)
+        if _matches(row, words)
     ]
-    around = [*_above(state, rows, named), *_below(state, rows, named)]
-    beyond = [*_above(state, rows, [*around, *matching]), *_below(state, rows, matching)]
-    rest = [(table, key) for table, found in rows.items() for key in found]
-    for places in (named, around, matching, beyond, rest):
-        yield from sorted(places, key=lambda place: place[0] not in first)
+    yield from near(matching)
+    yield from near([*_above(state, rows, [*around, *matching]), *_below(state, rows, matching)])
+    yield from near((table, key) for table, found in rows.items() for key in found)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -98,15 +104,9 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _matches(row: Row, said: list[Any]) -> bool:
-    words = [value.casefold() for value in said if isinstance(value, str) and len(value) >= _LEAST]
-    return any(
-        word in text
-        for value in row.values()
-        if isinstance(value, str)
-        for text in (value.casefold(),)
-        for word in words
-    )
+def _matches(row: Row, words: list[str]) -> bool:
+    texts = [value.casefold() for value in row.values() if isinstance(value, str)]
+    return any(word in text for text in texts for word in words)
 
 
 def _above(

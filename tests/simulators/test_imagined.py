@@ -425,7 +425,7 @@ def consistent(state):
     return True
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(replies=st.lists(REPLY, min_size=1, max_size=4), seed=st.integers(0, 5))
 def test_whatever_comes_the_state_stays_consistent_or_the_call_fails_by_name(replies, seed):
     said = iter(json.dumps(reply) for reply in replies for _ in range(1))
@@ -445,7 +445,7 @@ def test_whatever_comes_the_state_stays_consistent_or_the_call_fails_by_name(rep
 
 
 @given(text=st.text(max_size=60) | JSON.map(lambda value: json.dumps(value)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_reply_is_read_or_refused_by_name(text):
     refused, changes = None, ()
     try:

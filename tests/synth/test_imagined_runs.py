@@ -31,26 +31,30 @@ from synth.report import funnel_lines
 from synth.rowfile import sealed
 from synth.run import read_episodes, read_plan
 
-EPISODES = 8
+EPISODES = 6
 SETTINGS = ['generate.applications=["hotel"]', "generate.states=2", "generate.agents=4"]
 IMAGINED = [*SETTINGS, 'generate.imagined=["hotel"]']
 
 
-def made(folder, settings):
-    config = load_config(None, settings)
-    return asyncio.run(generate(config, folder, folder.parent, Goal(episodes=EPISODES)))
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    return tmp_path_factory.mktemp("imagined")
+
+
+def made(workspace, name, settings):
+    config, folder = load_config(None, settings), workspace / "runs" / name
+    return folder, asyncio.run(generate(config, folder, workspace, Goal(episodes=EPISODES)))
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("imagined") / "run"
-    return folder, made(folder, IMAGINED)
+def run(workspace):
+    return made(workspace, "run", IMAGINED)
 
 
-def test_without_mistakes_imagined_episodes_are_those_of_sql_to_the_byte(run, tmp_path):
+def test_without_mistakes_imagined_episodes_are_those_of_sql_to_the_byte(run, workspace):
     folder, report = run
-    made(tmp_path / "sql", SETTINGS)
-    ours, theirs = list(read_episodes(folder)), list(read_episodes(tmp_path / "sql"))
+    ours = list(read_episodes(folder))
+    theirs = list(read_episodes(made(workspace, "sql", SETTINGS)[0]))
     for one, other in zip(ours, theirs, strict=True):
         for name in ("messages", "steps", "diff", "stop"):
             assert getattr(one.trajectory, name) == getattr(other.trajectory, name)
@@ -64,9 +68,9 @@ def test_without_mistakes_imagined_episodes_are_those_of_sql_to_the_byte(run, tm
     assert f"  same end            {EPISODES} of {EPISODES}" in funnel_lines(report)
 
 
-def test_a_replay_makes_recorded_replies_happen_again_and_asks_no_model(run):
+def test_a_replay_makes_recorded_replies_happen_again_and_asks_no_model(run, workspace):
     folder, _ = run
-    replayed = asyncio.run(replay(folder, folder.parent))
+    replayed = asyncio.run(replay(folder, workspace))
     assert (replayed.same, replayed.differing, replayed.from_record) == (EPISODES, {}, 0)
 
 
@@ -81,7 +85,9 @@ def rewritten(folder, target, change):
     return target
 
 
-def test_a_replay_tells_which_recorded_reply_does_not_give_the_recorded_result(run, tmp_path):
+def test_a_replay_tells_which_recorded_reply_does_not_give_the_recorded_result(
+    run, workspace, tmp_path
+):
     folder, _ = run
 
     def forget(episode):
@@ -95,7 +101,7 @@ def test_a_replay_tells_which_recorded_reply_does_not_give_the_recorded_result(r
         imagined = episode.imagined.model_copy(update={"calls": calls})
         return episode.model_copy(update={"imagined": imagined})
 
-    replayed = asyncio.run(replay(rewritten(folder, tmp_path / "run", forget), folder.parent))
+    replayed = asyncio.run(replay(rewritten(folder, tmp_path / "run", forget), workspace))
     assert replayed.differing
     assert all("tool_fault" in why for why in replayed.differing.values())
 
@@ -120,14 +126,14 @@ def test_episodes_of_a_server_that_is_not_here_are_compared_with_their_record(ru
     assert (replayed.same, replayed.from_record, replayed.differing) == (EPISODES, EPISODES, {})
 
 
-def test_faults_of_a_run_come_on_top_and_replay_with_it(tmp_path):
+def test_faults_of_a_run_come_on_top_and_replay_with_it(workspace):
     rates = "generate.outcomes={transient=0.3, partial=0.2, edge=0.2}"
-    made(tmp_path / "run", [*IMAGINED, rates])
-    episodes = list(read_episodes(tmp_path / "run"))
+    folder, _ = made(workspace, "faulty", [*IMAGINED, rates])
+    episodes = list(read_episodes(folder))
     outcomes = {step.result.outcome for e in episodes for step in e.trajectory.steps}
     assert {"transient", "partial", "edge"} & outcomes
     assert all(e.imagined.end_equal for e in episodes)
-    replayed = asyncio.run(replay(tmp_path / "run", tmp_path))
+    replayed = asyncio.run(replay(folder, workspace))
     assert (replayed.same, replayed.differing) == (EPISODES, {})
 
 
@@ -143,7 +149,7 @@ class Erring(Cast):
         return world.imagined(TwinPlayer(world.engine, self.wrong, planned.seed))
 
 
-def played(wrong, count=6):
+def played(wrong, count=4):
     config = load_config(None, [*IMAGINED, "generate.errors.rate=0.0"])
     worlds = {"hotel": ImaginedWorld(Engine(load_application("hotel")))}
     cast = Erring(config)
@@ -180,7 +186,7 @@ def test_a_tool_that_fails_now_and_then_is_tried_again():
     episodes = played({"prose": 0.45})
     refused = [code for e in episodes for call in e.imagined.calls for code in call.refused]
     assert set(refused) == {"json"}
-    assert [e.verdict.passed for e in episodes].count(True) >= 5
+    assert [e.verdict.passed for e in episodes].count(True) >= 3
 
 
 # --- nothing is asked twice ----------------------------------------------------------------------
@@ -249,13 +255,9 @@ def test_nothing_happens_by_itself_where_tools_are_imagined(tmp_path):
 # --- forks ---------------------------------------------------------------------------------------
 
 
-def test_a_fork_of_an_episode_meets_what_the_model_said_before_it(tmp_path):
-    folder, workspace = tmp_path / "runs" / "origin", tmp_path
-    config = load_config(None, IMAGINED)
-    asyncio.run(generate(config, folder, workspace, Goal(episodes=EPISODES)))
-    target = tmp_path / "runs" / "forks"
-    how = How()
-    asyncio.run(fork(folder, target, workspace, Wish(at="random"), config, how))
+def test_a_fork_of_an_episode_meets_what_the_model_said_before_it(run, workspace):
+    folder, target, config = run[0], workspace / "runs" / "forks", load_config(None, IMAGINED)
+    asyncio.run(fork(folder, target, workspace, Wish(at="random"), config, How()))
     origins = {e.trajectory.episode: e for e in read_episodes(folder)}
     forks = list(read_episodes(target))
     assert len(forks) == EPISODES
