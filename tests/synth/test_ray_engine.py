@@ -40,7 +40,7 @@ class Actor:
 
     def __init__(self, worker, machine):
         self.worker, self.machine = worker, machine
-        self.heard, self.played, self.dead = [], [], asyncio.Event()
+        self.heard, self.played, self.playing, self.dead = [], [], set(), asyncio.Event()
 
     def __getattr__(self, name):
         return SimpleNamespace(remote=lambda *given: asyncio.ensure_future(self.ask(name, *given)))
@@ -50,10 +50,8 @@ class Actor:
         if name == "open":
             await self.machine.opens(self.machine.actors.index(self))
         if name == "play":
-            self.played.append(Planned.model_validate_json(given[0]).index)
-            if self.played[-1] in self.machine.deadly:
-                await asyncio.sleep(0.01)  # others play meanwhile
-                self.die()
+            index = Planned.model_validate_json(given[0]).index
+            await self.begin(index)
         if not self.dead.is_set():
             work = asyncio.ensure_future(getattr(self.worker, name)(*given))
             death = asyncio.ensure_future(self.dead.wait())
@@ -63,9 +61,24 @@ class Actor:
                 self.dead.set()
                 return work.result()
             if not self.dead.is_set():
+                if name == "play":
+                    self.playing.remove(index)
                 return work.result()
             work.cancel()
         raise ray_engine.ray.exceptions.ActorDiedError
+
+    async def begin(self, index):
+        """Begin an episode: one that is deadly dies in company first, and takes that along."""
+        machine = self.machine
+        self.played.append(index)
+        self.playing.add(index)
+        if index in machine.deadly:
+            while index not in machine.died_of and len(self.playing) < machine.crowd:
+                await asyncio.sleep(0)
+            machine.died_of |= self.playing
+            self.die()
+        elif self.playing & machine.deadly:
+            await self.dead.wait()
 
     def die(self):
         if not self.dead.is_set():
@@ -87,10 +100,12 @@ class Machine:
     Args:
         cpus: of the cluster.
         deadly: places of the plan whose episodes end whoever plays them.
+        crowd: episodes that a worker plays when it dies of one of these for the first time.
     """
 
-    def __init__(self, cpus=2, deadly=()):
-        self.cpus, self.deadly, self.actors, self.left = cpus, set(deadly), [], 0
+    def __init__(self, cpus=2, deadly=(), crowd=2):
+        self.cpus, self.deadly, self.crowd = cpus, set(deadly), crowd
+        self.actors, self.died_of, self.left = [], set(), 0
         self.exceptions = ray_engine.ray.exceptions
         self.died = Actor.free
 
@@ -277,6 +292,7 @@ def test_an_episode_that_no_worker_survives_is_broken_and_all_others_are_as_they
     assert failure["error"].startswith("2 workers died that played it, the last of them nothing")
     played = [actor.played for actor in made.actors if 3 in actor.played]
     assert len(played) == FATAL == 2
+    assert len(played[0]) > 1
     assert played[1][-1] == 3
     made = machine()
     assert in_run(tmp_path / "r", generated).faults == {}
@@ -285,12 +301,15 @@ def test_an_episode_that_no_worker_survives_is_broken_and_all_others_are_as_they
 
 
 def test_episodes_that_were_near_a_deadly_one_are_played_to_their_end(machine, tmp_path, whole):
-    """One worker, all episodes at once: it takes all of them along."""
-    machine(cpus=1, deadly={0})
-    progress = in_run(tmp_path / "r", generated, workers=1, concurrency=EPISODES)
-    assert progress.faults == {"infrastructure": 1}
+    """Both workers are taken along, each with two of the first four episodes."""
+    made = machine(deadly={0, 1})
+    progress = in_run(tmp_path / "r", generated)
+    assert progress.faults == {"infrastructure": 2}
     assert set(rows(tmp_path / "r")) < set(whole)
-    assert len(rows(tmp_path / "r")) == EPISODES - 1
+    assert len(rows(tmp_path / "r")) == EPISODES - 2
+    died = [actor.played for actor in made.actors if {0, 1} & set(actor.played)]
+    assert sorted(map(sorted, died[:2])) == [[0, 2], [1, 3]]
+    assert sorted(plays[-1] for plays in died[2:]) == [0, 1]
 
 
 def test_workers_that_all_die_end_the_run_with_the_reason(machine, tmp_path):
@@ -339,7 +358,7 @@ def test_a_shard_that_cannot_be_merged_ends_the_run_and_loses_nothing_of_the_oth
 
 
 def test_a_death_that_only_the_listener_meets_is_not_lost(machine, tmp_path):
-    made = machine(cpus=1)
+    made, told = machine(cpus=1), []
     made.died = damage
 
     async def work(engine, run):
@@ -347,12 +366,13 @@ def test_a_death_that_only_the_listener_meets_is_not_lost(machine, tmp_path):
         while engine._seats.problem is None:
             await asyncio.sleep(0)
         planned = SimpleNamespace(episode="e", model_dump_json=str)
-        with pytest.raises(BadRow):
+        with pytest.raises(BadRow) as error:
             await engine.play(planned, planned, patient=True)
-        return True
+        told.append(error)
 
     with pytest.raises(BadRow, match="damaged"):  # and it is said once more when all is closed
         in_run(tmp_path / "r", work, config_of(*MODEL), workers=1)
+    assert told
     assert made.left == 1
 
 
@@ -390,7 +410,7 @@ def test_the_journal_is_closed_whatever_fails(machine, tmp_path):
 
 
 def test_an_episode_that_is_broken_says_so_and_holds_nothing_else(machine, tmp_path):
-    machine(cpus=1, deadly={0})
+    machine(cpus=1, deadly={0}, crowd=1)
 
     async def work(engine, run):
         loop = Generation(run.config, open_applications(["clinic"]), run, engine)
