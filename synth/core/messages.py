@@ -115,7 +115,8 @@ class CallError(Frozen):
 TRANSIENT_ERRORS = frozenset({"tool_fault", "timeout", "service_unavailable", "rate_limited"})
 """Codes after which the same call is worth another try."""
 ENGINE_ERRORS = TRANSIENT_ERRORS | {
-    *("unknown_tool", "invalid_arguments", "not_found", "conflict", "out_of_order")
+    *("unknown_tool", "invalid_arguments", "not_found", "conflict", "out_of_order"),
+    "not_recorded",
 }
 """Codes no application may use for its own errors (`not_found` is the implicit unknown entity)."""
 

@@ -173,7 +173,7 @@ def played(wrong, count=4):
 
 @pytest.mark.parametrize("wrong", ["gives_up", "prose"])
 def test_an_agent_that_fails_for_what_its_tools_did_has_not_failed(wrong):
-    episodes = played({wrong: 1.0})
+    episodes = played({wrong: 1.0}, 2)
     assert not [e for e in episodes if e.verdict.fault is Fault.AGENT]
     failed = [e for e in episodes if not e.verdict.passed]
     assert failed
