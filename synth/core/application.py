@@ -193,7 +193,7 @@ class Tool(Frozen):
     """One tool of an application: what its holder sees, and what it does."""
 
     description: str
-    by: Holder = "agent"
+    by: Holder = Field(default="agent", exclude_if=lambda by: by == "agent")
     """Who holds it. In the SQL of a user's tool `:user_id` is the key of whoever calls it; their
     parameters are what people know by sight (`match`), never keys."""
     effect: Literal["read", "write", "destructive"]

@@ -180,7 +180,7 @@ class PlannedCall(Frozen):
     group: int
     """Calls of one group do not depend on one another and may be made in one turn."""
     effect: Effect
-    by: Holder = "agent"
+    by: Holder = Field(default="agent", exclude_if=lambda by: by == "agent")
 
 
 class Act(Frozen):
@@ -231,9 +231,9 @@ class Blueprint(Frozen):
     """Text of the policy rule that forbids it (kind FORBIDDEN)."""
     decoys: dict[str, tuple[PlannedCall, ...]] = {}
     """Wrong solutions by name: `wrong_entity`, `over_write`, `wrongful_compliance`."""
-    acts: tuple[Act, ...] = ()
+    acts: tuple[Act, ...] = Field(default=(), exclude_if=lambda acts: not acts)
     """What the user can do, more than the solution needs; none outside of kind USER_ACT."""
-    user: Scalar = None
+    user: Scalar = Field(default=None, exclude_if=lambda user: user is None)
     """Key of the user's own row, for their tools; nobody who plays is told it."""
 
 
@@ -323,7 +323,7 @@ class Step(Frozen):
     effect: Effect
     state: str | None = None
     """Content key of the diff after a write; None after a read."""
-    by: Holder = "agent"
+    by: Holder = Field(default="agent", exclude_if=lambda by: by == "agent")
     """Whose call it was. The user's are in no message: the agent hears of them in words."""
 
 
