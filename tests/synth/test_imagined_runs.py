@@ -14,6 +14,7 @@ from simulators.users.scripted import ScriptedUser
 from synth.core.config import Limits, load_config
 from synth.core.errors import BadConfig, UnknownName
 from synth.core.llm.journal import Journal, Journalled
+from synth.core.llm.mock.server import MockLLM
 from synth.core.seeds import rng
 from synth.core.types import Fault
 from synth.episode import play_and_judge
@@ -149,11 +150,12 @@ class Erring(Cast):
         return world.imagined(TwinPlayer(world.engine, self.wrong, planned.seed))
 
 
-def played(wrong, count=4):
+def played(wrong, count=4, cast=None):
     config = load_config(None, [*IMAGINED, "generate.errors.rate=0.0"])
     worlds = {"hotel": ImaginedWorld(Engine(load_application("hotel")))}
-    cast = Erring(config)
-    cast.wrong = wrong
+    if cast is None:
+        cast = Erring(config)
+        cast.wrong = wrong
 
     async def go():
         composer, engine = Composer(config, worlds), LocalEngine(config, worlds, cast=cast)
@@ -235,6 +237,59 @@ def test_an_episode_that_is_played_again_meets_the_journalled_replies(tmp_path):
     assert first[1].passed
     assert asked == [f"{planned.episode}/world/{n}" for n in range(len(asked))]
     assert len(asked) == len(first[2].calls)
+
+
+class Noting(Cast):
+    """A cast whose tools answer as the twin does, and which keeps what was said."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.talks = []
+
+    def world(self, planned, world):
+        player, talks = TwinPlayer(world.engine), self.talks
+
+        class Kept:
+            name = player.name
+
+            async def complete(self, request):
+                reply = await player.complete(request)
+                said = {"role": "assistant", "content": reply.message.content}
+                talks.append({"messages": [*request.messages, said]})
+                return reply
+
+        return world.imagined(Kept())
+
+
+def test_a_model_behind_an_endpoint_plays_the_tools_and_is_asked_for_nothing_twice(
+    workspace, tmp_path
+):
+    cast = Noting(load_config(None, IMAGINED))
+    played({}, EPISODES, cast)
+    script, ledger = tmp_path / "script.jsonl", tmp_path / "ledger.jsonl"
+    script.write_bytes(b"".join(orjson.dumps(talk) + b"\n" for talk in cast.talks))
+
+    async def go():
+        async with MockLLM(script=script, ledger=ledger) as mock:
+            model = f"models.world={{model='m', base_url='{mock.url}'}}"
+            config = load_config(None, [*IMAGINED, model, "generate.errors.rate=0.0"])
+            folder, reports = workspace / "runs" / "asked", []
+            for _ in range(2):
+                goal = Goal(episodes=EPISODES)
+                reports.append(await generate(config, folder, workspace, goal))
+                (folder / "episodes-0.jsonl").rename(tmp_path / f"{len(reports)}.jsonl")
+            return reports
+
+    first, second = asyncio.run(go())
+    asked = [row["call"] for row in map(orjson.loads, ledger.read_bytes().splitlines())]
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+    assert first["imagined"] == second["imagined"]
+    assert first["imagined"]["results_equal"] == {"true": len(asked), "of": len(asked)}
+    assert len(asked) == len(set(asked)) == first["imagined"]["calls"]
+    assert {call.split("/")[1] for call in asked} == {"world"}
+    assert [row["role"] for row in first["cost"]["by_role"]] == ["world"]
+    assert second["journal"]["replayed"] == len(asked)
+    assert first["accepted"] == EPISODES
 
 
 # --- configuration -------------------------------------------------------------------------------
