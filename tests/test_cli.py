@@ -20,6 +20,7 @@ OPTIONS = {
     "crawl": "allow-weaker concurrency network",
     "registry": "limit",
     "generate": "accept concurrency config engine episodes max-failures run set workers",
+    "fork": "all at concurrency copies only out persona run scripted set share",
     "report": "run",
     "replay": "run",
     "export": "format ids limit run to",
