@@ -52,14 +52,9 @@ async def judge(
         The verdict. `passed` is None where something other than the agent failed, or where a
         `must` is left to a model.
     """
-    if trajectory.fault is not None:
-        return _no_verdict(trajectory, trajectory.fault)
-    problem = form_problem(trajectory, agent)
-    if problem is not None:
-        return _verdict(trajectory, f"format:{problem[0]}", [_stage("format", problem[1])])
-    spoiled = unasked(task, trajectory)
-    if spoiled is not None:
-        return _no_verdict(trajectory, Fault.USER, f"the user {spoiled}")
+    settled = _settled(task, agent, trajectory)
+    if settled is not None:
+        return settled
     evidence = Evidence(trajectory)
     results, reasons = [_stage("format", None)], []
     problem = rule_problem(trajectory, agent, tools, evidence)
@@ -93,6 +88,19 @@ async def judge(
     return Verdict(
         episode=trajectory.episode, passed=True, reason="accepted", results=tuple(results)
     )
+
+
+def _settled(task: Task, agent: Agent, trajectory: Trajectory) -> Verdict | None:
+    """Return the verdict where nothing is to be weighed: it broke, is malformed, or spoiled."""
+    if trajectory.fault is not None:
+        return _no_verdict(trajectory, trajectory.fault)
+    problem = form_problem(trajectory, agent)
+    if problem is not None:
+        return _verdict(trajectory, f"format:{problem[0]}", [_stage("format", problem[1])])
+    spoiled = unasked(task, trajectory)
+    if spoiled is not None:
+        return _no_verdict(trajectory, Fault.USER, f"the user {spoiled}")
+    return None
 
 
 def _failed(

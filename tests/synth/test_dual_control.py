@@ -14,9 +14,10 @@ from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Reply, Turn
 from synth.core.seeds import rng
 from synth.core.store import Workspace
-from synth.core.types import Effect, Fault, Message, StopReason, ToolCall, Usage
+from synth.core.types import Effect, Fault, Fork, Message, StopReason, ToolCall, Usage
 from synth.dataset import dataset_row
 from synth.episode import play_and_judge
+from synth.fork import calls_in, cut, places
 from synth.gate import admit
 from synth.judge.form import form_problem
 from synth.judge.replay import replay_problem
@@ -71,7 +72,7 @@ def acts_of(planned):
     return [call for call in planned.task.blueprint.solution if call.by == "user"]
 
 
-def play(case, agent_player=None, user_player=None, **limits):
+def play(case, agent_player=None, user_player=None, prefix=None, **limits):
     planned, agent = case
     world = WORLDS[planned.world]
 
@@ -88,6 +89,7 @@ def play(case, agent_player=None, user_player=None, **limits):
                 limits=Limits(seconds=None, **limits),
                 episode=planned.episode,
                 seed=planned.seed,
+                prefix=prefix,
             )
         finally:
             await environment.close()
@@ -521,6 +523,25 @@ def test_mistakes_of_the_reference_are_its_own(plans):
             assert not verdict.passed, mistake
             assert not names & {c.name for m in trajectory.messages for c in m.tool_calls}
             assert all(s.result.ok for s in trajectory.steps if s.by == "user")
+
+
+def test_an_episode_goes_on_from_any_place_before_and_after_the_users_act(plans):
+    case = picked(plans, reads=False)
+    whole, _ = play(case)
+    acted = next(step for step in whole.steps if step.by == "user")
+    kept = places(whole)
+    assert min(kept) < acted.message < max(kept)
+    for place in kept:
+        fork = Fork(run="r", episode="e", messages=place, calls=calls_in(whole, place))
+        prefix = cut(whole, fork)
+        assert any(s.by == "user" for s in prefix.steps) is (place > acted.message)
+        again, verdict = play(case, prefix=prefix)
+        assert verdict.passed
+        assert (again.messages, again.steps, again.diff) == (
+            whole.messages,
+            whole.steps,
+            whole.diff,
+        )
 
 
 # --- runs ----------------------------------------------------------------------------------------
