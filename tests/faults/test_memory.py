@@ -36,16 +36,19 @@ def found(request, tmp_path_factory):
     return json.loads(subprocess.run(line, check=True, capture_output=True, env=settings).stdout)
 
 
+@pytest.mark.claim("r5")
 def test_an_episode_adds_less_than_a_kilobyte_to_the_memory_of_a_run(found):
     assert found["episodes"] >= 2500
     assert found["bytes_an_episode"] < MOST_BYTES, found
 
 
+@pytest.mark.claim("r5")
 def test_a_run_opens_no_more_files_and_threads_the_longer_it_is(found):
     for what in ("descriptors", "threads"):
         for later, sooner in (("open_late", "open_warm"), ("open_after", "open_before")):
             assert abs(found[later][what] - found[sooner][what]) <= MOST_OPENED, found
 
 
+@pytest.mark.claim("r5")
 def test_a_run_leaves_no_process_behind(found):
     assert found["open_after"]["children"] == 0, found

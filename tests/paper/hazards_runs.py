@@ -147,11 +147,12 @@ HAZARDS = {
     "r5": (
         "",
         "long runs grow until the machine ends them",
-        "files and threads stay as they are; of memory, `make soak` asks for under 1 KB an episode "
-        "over 10,000, and last found 6",
+        "an episode adds under 1 KB of memory (in `make soak` over 10,000: 0.6, asking a model "
+        "0.9), and no file, thread or process",
         (
-            "faults/test_flat.py"
-            "::test_memory_files_and_threads_stay_flat_over_ten_thousand_episodes",
+            "faults/test_memory.py::test_an_episode_adds_less_than_a_kilobyte_to_the_memory_of_a_run",
+            "faults/test_memory.py::test_a_run_opens_no_more_files_and_threads_the_longer_it_is",
+            "faults/test_memory.py::test_a_run_leaves_no_process_behind",
         ),
     ),
     "r12": (
