@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import cache
 
 import orjson
 import pytest
@@ -32,7 +33,7 @@ from synth.report import funnel_lines
 from synth.rowfile import sealed
 from synth.run import read_episodes, read_plan
 
-EPISODES = 6
+EPISODES = 5
 SETTINGS = ['generate.applications=["hotel"]', "generate.states=2", "generate.agents=4"]
 IMAGINED = [*SETTINGS, 'generate.imagined=["hotel"]']
 
@@ -40,6 +41,11 @@ IMAGINED = [*SETTINGS, 'generate.imagined=["hotel"]']
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
     return tmp_path_factory.mktemp("imagined")
+
+
+@cache
+def hotel():
+    return ImaginedWorld(Engine(load_application("hotel")))
 
 
 def made(workspace, name, settings):
@@ -152,7 +158,7 @@ class Erring(Cast):
 
 def played(wrong, count=4, cast=None):
     config = load_config(None, [*IMAGINED, "generate.errors.rate=0.0"])
-    worlds = {"hotel": ImaginedWorld(Engine(load_application("hotel")))}
+    worlds = {"hotel": hotel()}
     if cast is None:
         cast = Erring(config)
         cast.wrong = wrong
@@ -195,8 +201,7 @@ def test_a_tool_that_fails_now_and_then_is_tried_again():
 
 
 def test_an_episode_that_is_played_again_meets_the_journalled_replies(tmp_path):
-    world = ImaginedWorld(Engine(load_application("hotel")))
-    asked = []
+    world, asked = hotel(), []
 
     class Counting(TwinPlayer):
         async def complete(self, request):
