@@ -60,7 +60,8 @@ def _missing(engine: Engine, words: Wording) -> Iterator[str]:
     yield from (f"rules.{name}" for name in sorted(rules - words.rules.keys()))
     if application.out_of_scope and not words.out_of_scope:
         yield "out_of_scope"
-    labels = {*_columns(engine), *(f"{tool}.{name}" for tool, name, _ in _decided(engine, words))}
+    labels = {*_columns(engine), *_told(engine, words)}
+    labels |= {f"{tool}.{name}" for tool, name, _ in _decided(engine, words)}
     yield from (f"labels.{name}" for name in sorted(labels - words.labels.keys()))
     listed = {word for _, _, words_of in _decided(engine, words) for word in words_of}
     yield from (f"values.{word}" for word in sorted(listed - words.values.keys()))
@@ -74,6 +75,15 @@ def _columns(engine: Engine) -> Iterator[str]:
         yield from (f"{table}.{column}" for column in columns if column not in foreign)
     if application.user.table is not None:
         yield from (f"{application.user.table}.{column}" for column in application.identify)
+
+
+def _told(engine: Engine, words: Wording) -> Iterator[str]:
+    """Yield the columns whose values are told: answers of the agent, and what a user reads."""
+    for name, tool in engine.application.tools.items():
+        for column in engine.results.get(name, ()):
+            read = tool.by == "user" and tool.effect == "read"
+            if column.origin and (read or column.name in words.questions.get(name, {})):
+                yield column.origin
 
 
 def _decided(engine: Engine, words: Wording) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -77,12 +77,13 @@ def spoken(
     return str(value)
 
 
-def _goes_on(char: str) -> bool:
-    """Return whether a character beside a word makes it part of a longer one.
+def _one_word(one: str, other: str) -> bool:
+    """Return whether two characters side by side belong to one word, one being the word's own.
 
-    Chinese does not part its words, so none of its characters does.
+    Chinese does not part its words, so none of its characters holds on to its neighbour.
     """
-    return char.isalnum() and not "\u3400" <= char <= "\u9fff"
+    chinese = any("\u3400" <= char <= "\u9fff" for char in one + other)
+    return not chinese and (one.isalnum() and other.isalnum())
 
 
 def occurs(text: str, inside: str) -> bool:
@@ -91,7 +92,8 @@ def occurs(text: str, inside: str) -> bool:
     start = inside.find(text)
     while start >= 0 and text:
         end = start + len(text)
-        if not _goes_on(inside[start - 1 : start]) and not _goes_on(inside[end : end + 1]):
+        before, after = inside[start - 1 : start], inside[end : end + 1]
+        if not _one_word(before, text[0]) and not _one_word(text[-1], after):
             return True
         start = inside.find(text, start + 1)
     return False
