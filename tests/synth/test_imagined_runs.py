@@ -23,6 +23,7 @@ from synth.mistakes import ErrorRates
 from synth.pipeline.cast import Cast
 from synth.pipeline.compose import Composer
 from synth.pipeline.engine import LocalEngine
+from synth.pipeline.export import export
 from synth.pipeline.forks import fork
 from synth.pipeline.generate import Goal, reference_player
 from synth.pipeline.job import How, generate
@@ -73,6 +74,16 @@ def test_without_mistakes_imagined_episodes_are_those_of_sql_to_the_byte(run, wo
     assert figures["calls"] == figures["results_equal"]["true"] > EPISODES
     assert figures["ends_equal"] == {"true": EPISODES, "of": EPISODES}
     assert f"  same end            {EPISODES} of {EPISODES}" in funnel_lines(report)
+
+
+def test_the_card_of_a_dataset_says_that_tools_were_played(run, tmp_path):
+    folder, report = run
+    export(folder, tmp_path, formats=("openai",), limit=None)
+    card = (tmp_path / "README.md").read_text()
+    calls = report["imagined"]["calls"]
+    assert f"In {EPISODES} episodes the tools were *played*" in card
+    assert f"{calls} of {calls} results" in card
+    assert "- world: twin/1" in card
 
 
 def test_a_replay_makes_recorded_replies_happen_again_and_asks_no_model(run, workspace):
