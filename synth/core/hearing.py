@@ -18,7 +18,11 @@ from synth.core.errors import BadInput, UnknownName
 from synth.core.speech import speech
 
 _FOLDER = Path(__file__).parent / "voices"
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "St.", "Prof.", "Fr.", "Hr.", "Sra.", "Mme.")
+"""Their full stops end no sentence."""
+_SENTENCE = re.compile(
+    "".join(rf"(?<!\b{re.escape(title)})" for title in _TITLES) + r"(?<=[.!?])\s+|(?<=[。！？])|\n+"
+)
 _ASKS = re.compile(r"[?？]")
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»')
 _HIDDEN = str.maketrans(".?!。？！", "\ue000\ue001\ue002\ue003\ue004\ue005")

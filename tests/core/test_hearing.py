@@ -135,3 +135,9 @@ def test_any_text_can_be_heard(text, language):
         assert sentence
         assert not hears.is_polite(sentence)
     assert hears.takes_leave(text) in (True, False)
+
+
+def test_a_title_ends_no_sentence():
+    asks = "Do you confirm that you wish to see Dr. Thomas Pichler on 3 March 2026?"
+    assert hearing("en").questions(f"I found Dr. Conti. {asks}") == [asks]
+    assert hearing("en").has("consent", asks)
