@@ -73,7 +73,8 @@ class Scheduled:
         environment, due = self._environment, self._due()
         state = await environment.snapshot() if due else b""
         found = [await environment.happen(one) for one in due]
-        environment.wind(self._seconds)
+        if due:
+            environment.wind(self._seconds)
         result = await call()
         if not result.ok:
             if due:
@@ -82,6 +83,7 @@ class Scheduled:
         self._gone += len(due)
         self._seconds += rng(self._schedule.seed, "call", self._calls).randint(*SECONDS)
         self._calls += 1
+        environment.wind(self._seconds)
         happened = tuple(one for one in found if one is not None)
         return result.model_copy(update={"happened": happened}) if happened else result
 
