@@ -2,14 +2,17 @@
 
 import asyncio
 import re
+import sys
 
 import pytest
 
 from synth import app
 from synth.app import _endpoints
 from synth.app import eval as eval_command
+from synth.app.generate import _quiet
 from synth.core.config import load_config
 from synth.core.types import StopReason
+from synth.pipeline.engine import Workers
 from synth.reasons import meaning
 from synth.report import funnel_lines, read_report
 from train.evaluate import Evaluation
@@ -113,3 +116,24 @@ def test_a_critic_is_idle_only_while_there_are_no_drafts_to_choose_among(capsys)
     assert said.startswith("models.critic: given, and asked for nothing: a critic chooses among")
     asyncio.run(_endpoints.check_endpoints(load_config(None, [*at, "models.user.candidates=3"])))
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("line", ["eval --application hotel", "train rl --application hotel"])
+def test_what_takes_long_before_a_bar_is_there_is_said(tmp_path, monkeypatch, capsys, line):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.split(".")[0] == "train"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "synth.app._learning", raising=False)
+    assert app.main(["--workspace", str(tmp_path), *line.split(), "--model", "tiny"]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == "loading tiny"
+
+
+def test_it_is_said_whose_ray_cluster_is_used(monkeypatch, capsys):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with _quiet(Workers(1)):
+        assert "starting a Ray cluster on this machine" in capsys.readouterr().err
+    monkeypatch.setenv("RAY_ADDRESS", "first:6379")
+    with _quiet(Workers(1)):
+        assert capsys.readouterr().err == "joining the Ray cluster at first:6379\n"
+    with _quiet(None):
+        assert capsys.readouterr().err == ""
