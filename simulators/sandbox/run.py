@@ -27,6 +27,7 @@ from pathlib import Path
 
 from simulators.live.folder import MAX_ENTRIES, MAX_FILE, MAX_TOTAL, Tree
 from simulators.sandbox.state import State
+from synth.core.errors import ToolloomError
 from synth.core.sandbox import room
 from synth.core.sandbox.confine import NoConfinement, ProcessLimits
 
@@ -47,8 +48,10 @@ _LINKS = {f"/dev/{name}": f"/proc/self/fd/{n}" for n, name in enumerate(("stdin"
 _LINKS |= {"/dev/fd": "/proc/self/fd", "/dev/stderr": "/proc/self/fd/2"}
 _LASTED = re.compile(r"\b(Ran \d+ tests? in |(?:passed|failed|errors?|ran) in )\d+\.\d+(?=s)")
 _PROGRAM = (sys.executable, "-I", "-S", room.__file__)
-_GRACE_S = 10.0
-"""Time that a room has to begin and to end beside that of its command."""
+_GRACE_S = 30.0
+"""Time that a room has to begin and to end beside that of its command, on a busy machine too."""
+_END_S = 5.0
+"""Time that a room has to end when it is told to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ async def run(
 
     Raises:
         NoConfinement: this machine cannot make such a room.
+        ToolloomError: it is too busy to make one.
         ServerFailed: what the command left cannot be kept: too many files, too large ones.
     """
     bounds = bounds or Bounds()
@@ -126,11 +130,23 @@ async def run(
                 wanted = _wanted(argv, seconds, bounds)
                 await attending.attend((wanted, state.packed()), given)
             return _ran(state, attending, bounds)
+        except TimeoutError as error:
+            raise ToolloomError("a room neither began nor ended", where=NAME) from error
         finally:
             attending.close()
             if process.returncode is None:  # cancelled, or stuck: it must not go on
-                process.kill()
-                await process.wait()
+                await _end(process)
+
+
+async def _end(process: Process) -> None:
+    """End a room; it is told to, so that it waits for all that is in it."""
+    process.terminate()
+    try:
+        async with asyncio.timeout(_END_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 async def why_not() -> str:
@@ -249,7 +265,6 @@ def _limits(seconds: float, bounds: Bounds) -> dict[str, int]:
     return limits.rlimits() | more
 
 
-@functools.cache
 def _surroundings() -> tuple[str, ...]:
     """Return the words that say what is to be seen beside the folder."""
     with os.scandir("/") as found:
@@ -259,7 +274,7 @@ def _surroundings() -> tuple[str, ...]:
     shown = [f"/etc/{name}" for name in _OF_ETC] + [f"/dev/{name}" for name in _DEVICES]
     shown += [sys.base_prefix] if Path(sys.base_prefix).is_relative_to("/tmp") else []
     shown += [sys.base_prefix for path in hidden if Path(sys.base_prefix).is_relative_to(path)]
-    masked += _packages()
+    masked += _packages()  # folders may come and go while we run, packages do not
     said = {
         "hidden": hidden,
         "masked": masked,
@@ -271,6 +286,7 @@ def _surroundings() -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, values in said.items() for value in values)
 
 
+@functools.cache
 def _packages() -> list[str]:
     """Return where packages lie beside what is shown: no two machines have the same ones.
 

@@ -14,6 +14,7 @@ from simulators.sandbox.environment import SandboxEnvironment
 from simulators.sandbox.project import Project
 from simulators.sandbox.run import Bounds, bash, python, run, why_not
 from simulators.sandbox.state import State
+from synth.core.errors import ToolloomError
 from synth.core.sandbox import room
 from synth.core.sandbox.confine import NoConfinement
 
@@ -59,9 +60,9 @@ except BlockingIOError:
 
 def test_a_fork_bomb_is_refused_its_processes_and_none_of_them_is_left():
     assert ran(_BOMB, processes=20).output == "refused True\n"
-    done = ran("bomb() { bomb | bomb & }; bomb; sleep 98761", seconds=1.0, processes=30)
+    done = ran("b98761() { b98761 | b98761 & }; b98761; sleep 98761", seconds=1.0, processes=30)
     assert done.ended == "time"
-    assert alive("98761") == alive("bomb") == []
+    assert alive("98761") == []
 
 
 def test_output_without_end_is_ended_soon_and_little_of_it_is_shown():
@@ -233,6 +234,13 @@ def test_a_room_that_cannot_be_made_is_an_error_that_says_why(monkeypatch):
     monkeypatch.setattr(sandbox_run, "PLACE", "/proc/project")
     with pytest.raises(NoConfinement, match="not started"):
         ran("true")
+
+
+def test_a_room_that_does_not_come_to_its_end_is_nobodys_verdict(monkeypatch):
+    monkeypatch.setattr(sandbox_run, "_GRACE_S", -19.5)
+    with pytest.raises(ToolloomError, match="neither began nor ended"):
+        ran("sleep 98764", seconds=20.0)
+    assert alive("98764") == []
 
 
 def test_a_machine_whose_calls_are_not_known_starts_nothing(monkeypatch):

@@ -117,9 +117,9 @@ def _guard(keeper: int, seconds: float, wire: _socket.socket) -> None:
     """Wait for the end of the room, or bring it about."""
 
     def end(number: int, _: object) -> None:
+        os.kill(keeper, signal.SIGKILL)
         if number == signal.SIGALRM:
             wire.send(b"time")
-        os.kill(keeper, signal.SIGKILL)
 
     for number in (signal.SIGALRM, signal.SIGTERM):
         signal.signal(number, end)
