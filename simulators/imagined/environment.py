@@ -19,6 +19,7 @@ import orjson
 
 from simulators.imagined.asking import Asker, Scene, again, text_of
 from simulators.imagined.drift import Twin, same
+from simulators.imagined.excerpt import leaves
 from simulators.imagined.patch import Call, Change, Refused, State, read_reply
 from simulators.imagined.results import Observations, Result, of_spec
 from synth.core.canonical import canonical, content_key
@@ -328,8 +329,11 @@ class ImaginedEnvironment:
         observation = reader.check(observation)
         if reader.result.must_change and not changes:
             raise Refused("no_change", "a tool that writes and succeeds changes something")
+        deleted = [c for c in changes if c.op == "delete" and c.table in self._state.shapes]
+        before = {(c.table, c.id): self._state.row(c.table, c.id) for c in deleted}
         self._state.apply(changes)
-        reader.ground(observation, self._state)
+        gone = {place: row for place, row in before.items() if row is not None}
+        reader.ground(observation, self._state, gone)
         return ToolResult(ok=True, content=orjson.dumps(observation).decode())
 
     def _recorded(
@@ -348,8 +352,9 @@ class ImaginedEnvironment:
             change_equal = self._twin.diff() == self._state.diff()
         invented: tuple[str, ...] = ()
         if result is not None and result.ok:
-            reader = self._readers[spec.name]
-            invented = tuple(reader.invented(orjson.loads(result.content), self._state))
+            known = set(leaves([call.arguments, orjson.loads(taken or "{}").get("patch")]))
+            said, reader = orjson.loads(result.content), self._readers[spec.name]
+            invented = tuple(reader.invented(said, self._state, known))
         return WorldCall(
             state=asked.state,
             tool=spec.name,

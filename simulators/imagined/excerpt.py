@@ -72,7 +72,7 @@ def _ranked(
     first: Collection[str],
 ) -> Iterator[Place]:
     """Yield all rows, the nearest first; some twice."""
-    said = list(_leaves(arguments))
+    said = list(leaves(arguments))
 
     def near(places: Iterable[Place]) -> list[Place]:
         return sorted(places, key=lambda place: place[0] not in first)
@@ -93,13 +93,14 @@ def _ranked(
     yield from near((table, key) for table, found in rows.items() for key in found)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the texts and numbers in a piece of JSON."""
     if isinstance(value, Mapping):
         for item in value.values():
-            yield from _leaves(item)
+            yield from leaves(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item)
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield value
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
 
-from simulators.imagined.patch import Refused, State, first_problem, shown
+from simulators.imagined.patch import Refused, Row, State, first_problem, shown
 from simulators.imagined.sql_state import shapes
 from simulators.sql.engine import Engine
 from simulators.sql.program import ResultColumn, Write
@@ -28,6 +28,8 @@ _WRITES = re.compile(r"(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+\"?(\w+)", re.IG
 OURS = frozenset({"not_found", "conflict"})
 """Codes of the engine that a model may use, too."""
 _LONGEST_MESSAGE = 300
+Gone = Mapping[tuple[str, str], Row]
+"""Rows by table and key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,23 +163,35 @@ class Observations:
             raise Refused("observation", f"the observation: {problem}")
         return _ordered(observation, self._schema)
 
-    def ground(self, observation: Any, state: State) -> None:
+    def ground(self, observation: Any, state: State, gone: Gone) -> None:
         """Compare what an observation says of rows with the rows.
+
+        Args:
+            observation: of a success.
+            state: after the call.
+            gone: the rows that the call deleted: it may tell of them, too.
 
         Raises:
             Refused: it names a row that is not there, or tells something else of it.
         """
         for row in self._rows(observation):
-            self._ground(row, state)
+            self._ground(row, state, gone)
 
-    def invented(self, observation: Any, state: State) -> Iterator[str]:
-        """Yield the texts of an observation that the column they come from nowhere holds."""
+    def invented(self, observation: Any, state: State, known: Collection[str]) -> Iterator[str]:
+        """Yield the texts of an observation that are from nowhere.
+
+        Args:
+            observation: of a success.
+            state: after the call; a text that the column it comes from holds is none.
+            known: texts of the call and of its patch, which are none either.
+        """
         origins = self.result.origins or {}
         for row in self._rows(observation):
             for name, origin in origins.items():
                 value, (table, column) = row.get(name), origin.split(".")
                 # Numbers that come from a column may be its sum: only the twin can tell.
-                if isinstance(value, str) and not state.holds(table, column, value):
+                told = not isinstance(value, str) or value in known
+                if not told and not state.holds(table, column, value):
                     yield f"{name}: {shown(value)}"
 
     def _rows(self, observation: Any) -> list[dict[str, Any]]:
@@ -187,7 +201,10 @@ class Observations:
         rows = listed if isinstance(listed, list) and len(observation) == 1 else [observation]
         return [row for row in rows if isinstance(row, dict)]
 
-    def _ground(self, row: Mapping[str, Any], state: State) -> None:
+    def _ground(self, row: Mapping[str, Any], state: State, gone: Gone) -> None:
+        def stored(table: str, key: Any) -> Row | None:
+            return state.row(table, key) or gone.get((table, key))
+
         origins = self.result.origins or {}
         keys: dict[str, list[str]] = {}
         for name, origin in origins.items():
@@ -195,14 +212,14 @@ class Observations:
             target = table if column == "id" else state.shapes[table].references.get(column)
             if target is None or row.get(name) is None:
                 continue
-            if state.row(target, row[name]) is None:
+            if stored(target, row[name]) is None:
                 what = f"{target} has no row {shown(row[name])}"
                 raise Refused("made_up", f"the observation: {name}: {what}")
             if column == "id":
                 keys.setdefault(table, []).append(name)
         for table, names in keys.items():
             if len(names) == 1:
-                self._agrees(row, table, state.row(table, row[names[0]]) or {})
+                self._agrees(row, table, stored(table, row[names[0]]) or {})
 
     def _agrees(self, row: Mapping[str, Any], table: str, stored: Mapping[str, Any]) -> None:
         for name, value in row.items():

@@ -19,7 +19,7 @@ from simulators.imagined.scripted import MISTAKES, TwinPlayer
 from simulators.imagined.sql_state import SqlState
 from simulators.imagined.world import application_stage
 from simulators.sql.engine import Engine
-from simulators.sql.load import load_application
+from simulators.sql.load import applications, load_application
 from synth.core.config import Config
 from synth.core.errors import BadInput
 from synth.core.imagined import drift
@@ -86,6 +86,57 @@ def test_a_player_without_mistakes_gives_what_the_twin_gives_to_the_byte():
     assert figures["read_after_write"] == {"true": 2, "of": 2}
     assert figures["ends_equal"] == {"true": 1, "of": 1}
     assert figures["invented"] == 0
+
+
+def test_a_tool_may_tell_of_the_row_that_it_deletes():
+    engine = Engine(load_application("tracker"))
+    environment = imagined(TwinPlayer(engine), application_stage(engine))
+    twin = engine.environment()
+    twin.reset_now(SEED)
+    made = (
+        "delete_comment",
+        {"comment_id": twin.query("SELECT min(id) AS id FROM comments")[0]["id"]},
+    )
+    assert call(environment, *made) == twin.call_now(*made)
+    (only,) = environment.record().calls
+    assert (only.refused, only.invented) == ((), ())
+
+
+def test_a_text_that_no_row_holds_is_counted_as_invented():
+    truth_of = right_answer(("search_books", {"title": "B1 and"}))["observation"]
+    assert truth_of["result"]
+    state = SqlState(ENGINE)
+    state.reset(SEED)
+    reader = STAGE.readers["search_books"]
+    made_up = {"result": [{"title": "Dune"}]}
+    assert list(reader.invented(made_up, state, ())) == ["title: 'Dune'"]
+    assert list(reader.invented(made_up, state, {"Dune"})) == []
+    assert list(reader.invented(truth_of, state, ())) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(applications()))
+def test_the_truth_of_no_application_is_refused(name):
+    engine = Engine(load_application(name))
+    draw, calls = random.Random(3), []
+    twin = engine.environment()
+    twin.reset_now(SEED)
+    rows = {t: twin.query(f"SELECT * FROM {t} ORDER BY id") for t in engine.tables}
+    for _ in range(1_000):
+        tool = draw.choice(list(engine.programs))
+        arguments = {
+            key: draw.choice(rows[meaning.split(".")[0]] or [{}]).get(meaning.split(".")[1])
+            for key, parameter in engine.application.tools[tool].parameters.items()
+            if (meaning := parameter.entity or parameter.match)
+        }
+        if twin.call_now(tool, arguments).ok:
+            calls.append((tool, arguments))
+    environment = imagined(TwinPlayer(engine), application_stage(engine, 100))
+    for one in calls[:60]:
+        call(environment, *one)
+    figures = drift([environment.record()])
+    assert figures["refused_by_reason"] == {}
+    assert figures["results_equal"]["true"] == figures["calls"] >= 20
 
 
 # --- what is refused -----------------------------------------------------------------------------
