@@ -220,8 +220,9 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class UserView:
-    """What a user may see: their own mind, the words of both sides, and what they did themselves
-    with tools of their own (no tools of the agent, no rubric).
+    """What a user may see: their own mind, the words of both sides, what they did themselves.
+
+    That is done with tools of their own; they see no tools of the agent, and no rubric.
     """
 
     persona: Persona
