@@ -370,7 +370,7 @@ async def hired(
 
 def _shared(config: Config) -> dict[str, ModelConfig]:
     """Return the models that all workers ask at one place, by role: not those in a worker."""
-    asked = config.models.asked()
+    asked = config.asked()
     return {role: model for role, model in asked.items() if not model.model.startswith(LOCAL)}
 
 

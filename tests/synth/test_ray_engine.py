@@ -224,6 +224,12 @@ def test_a_share_is_the_same_run():
     assert {share.fingerprint() for share in shares} == {config.fingerprint()}
 
 
+def test_a_model_that_plays_tools_is_shared_too():
+    world = ("models.world.model=m", "models.world.concurrency=6", "generate.imagined=clinic")
+    config = config_of(*MODEL, *world)
+    assert ray_engine._share(config, 2).models.world.concurrency == 3
+
+
 def test_a_model_in_the_worker_is_each_workers_own():
     config = config_of("models.agent.model=local:m", "models.agent.concurrency=2")
     assert ray_engine._shared(config) == {}
