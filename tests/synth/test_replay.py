@@ -90,7 +90,7 @@ def test_a_fresh_process_on_another_day_replays_the_same(workspace, tmp_path):
     done = subprocess.run(
         [*command, "replay", "--run", "r"], env=env, capture_output=True, text=True, check=True
     )
-    counts = {"planned": EPISODES, "same": EPISODES, "doubled": 0}
+    counts = {"planned": EPISODES, "same": EPISODES, "doubled": 0, "from_record": 0}
     assert json.loads(done.stdout) == {**counts, "differing": {}, "left_out": {}}
 
 
