@@ -61,7 +61,8 @@ def _beside(heard: str, label: str, hears: Hearing) -> Iterator[str]:
 
 def _agrees(value: str, fact: Fact) -> bool:
     said = value.casefold()
-    for text in (fact.spoken.casefold(), str(fact.value).casefold()):
+    forms = (fact.spoken, str(fact.value))
+    for text in (_THOUSANDS.sub("", form.casefold()) for form in forms):
         if said == text.strip('"') or said in _VALUE.findall(text):
             return True
         # 12,50 for 12.50 EUR; 03.03.2026 for 2026-03-03
