@@ -10,6 +10,7 @@ from functools import partial
 from typing import Literal
 
 from simulators.sql import lookups, refusals, writes
+from simulators.sql.acts import user_act
 from simulators.sql.asking import Unknowable
 from simulators.sql.attempt import Attempt, Plot
 from simulators.sql.finding import Finding
@@ -78,6 +79,7 @@ def lint_played(
     yield from play.goals()
     yield from play.questions()
     yield from play.rules()
+    yield from play.acts()
 
 
 class _Play:
@@ -198,6 +200,19 @@ class _Play:
                 what = f"of {self.draws} sampled goals {outcomes['ok']} break the rule"
                 path = f"policy_rules.{rule.name}"
                 yield self.found("error", path, f"{what} ({_listed(outcomes)})", "seed such rows")
+
+    def acts(self) -> Iterator[Finding]:
+        """What users can do has to be of use to somebody who asks for it."""
+        for name in self.stage.requests:
+            aids = [aid for aid in self.stage.aids if aid.by == name]
+            outcomes = self.figures[name].goals
+            for number, aid in enumerate(aids):
+                outcomes += self.sample(partial(user_act, aid=aid), "acts", name, str(number))
+            if not outcomes["ok"]:
+                listed = _listed(outcomes) or "no write reads what it changes or shows"
+                what = f"no call of an agent waits for it ({listed})"
+                remedy = "require what it brings about, or drop it"
+                yield self.found("warning", f"tools.{name}", what, remedy)
 
     def unknowable(self, outcomes: Counter[str], path: str) -> Iterator[Finding]:
         """Take from the counts what a template says although the user cannot know it."""

@@ -12,6 +12,7 @@ from simulators.sql.acts import user_act
 from simulators.sql.attempt import Attempt
 from simulators.sql.declared import lint_declared
 from simulators.sql.engine import Engine
+from simulators.sql.lint import lint
 from simulators.sql.load import load_application
 from simulators.sql.promises import lint_promises
 from simulators.sql.stage import Stage
@@ -243,6 +244,28 @@ def test_hand_off_and_policy_rules_are_about_the_agents_tools(more):
 def test_the_lint_finds_what_keeps_a_user_from_acting(change, what):
     assert what in [finding.what for finding in lint_declared(Engine(garage(plug_in=change)))]
     assert what not in [finding.what for finding in lint_declared(Engine(garage()))]
+
+
+def test_the_lint_finds_a_users_tool_that_nobody_waits_for():
+    whistle = {
+        "by": "user",
+        "description": "Whistle.",
+        "effect": "read",
+        "parameters": {},
+        "steps": [{"return": "SELECT name FROM drivers WHERE id = :user_id", "shape": "object"}],
+        "intent": "whistle",
+    }
+    late = {"steps": [{"write": "UPDATE gates SET open = 1 WHERE id = :gate_id AND plugged"}]}
+    for changes, useless in (
+        ({"whistle": whistle}, ["whistle"]),
+        ({"open_gate": late}, ["plug_in"]),
+    ):
+        report = lint(Engine(garage(**changes)), seeds=(0,), draws=9)
+        found = [f.where for f in report.warnings if "waits for it" in f.what]
+        assert found == [f"garage: tools.{name}" for name in useless]
+    assert not [
+        f for f in lint(Engine(garage()), seeds=(0,), draws=9).warnings if "waits" in f.what
+    ]
 
 
 def test_a_promise_that_a_users_tool_breaks_is_found():
