@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -32,7 +33,8 @@ def test_nothing_typed_fails_and_the_reference_solution_passes():
     failed = json.loads(first.stdout)
     assert (first.returncode, failed["passed"], failed["reason"]) == (0, False, "state")
     assert b"failed: state" in first.stderr
-    assert b'(not done: bookings B0036: status from "confirmed" to "cancelled")' in first.stderr
+    assert re.search(rb"\(not done: \w+ \w+(: \w+ from .+ to | created: | deleted\))", first.stderr)
+    assert b'"update"' not in first.stderr
     assert {call["whose"] for call in failed["calls"]} == {"reference"}
     calls = [f"{call['tool']} {json.dumps(call['arguments'])}" for call in failed["calls"]]
     lines = "\n".join(["find_guest", *calls, "It is done as you wished."])
