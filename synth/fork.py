@@ -36,8 +36,20 @@ class Prefix(Frozen):
     """The user has said that they want to end; only the agent's answer is still to come."""
     regimes: tuple[Regime, ...] = ()
     """What decided over the faults of the calls kept, where the fork's own setting does not."""
+
+    @property
+    def agents_turn(self) -> bool:
+        """Say whether the agent speaks next: nothing it asked for is still to be done."""
+        asked = [call.id for message in self.messages for call in message.tool_calls]
+        return self.messages[-1].role != "assistant" and calls_made(self.messages) == len(asked)
+
     imagined: tuple[WorldCall, ...] = Field(default=(), exclude_if=lambda calls: not calls)
     """Where a model played the tools of the origin: what it said, to be met again."""
+
+
+def calls_made(messages: Sequence[Message]) -> int:
+    """Return how many calls of the agent have their result in a dialogue."""
+    return sum(message.role == "tool" for message in messages)
 
 
 def reached(step: Step) -> bool:
@@ -129,7 +141,7 @@ def check_place(trajectory: Trajectory, messages: int) -> None:
 
 def calls_in(trajectory: Trajectory, messages: int) -> int:
     """Return how many calls an episode had made when it had so many messages."""
-    results = sum(message.role == "tool" for message in trajectory.messages[:messages])
+    results = calls_made(trajectory.messages[:messages])
     for count, step in enumerate(trajectory.steps):
         results -= step.by == "agent"
         if results < 0 or (step.by == "user" and step.message >= messages):

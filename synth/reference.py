@@ -82,9 +82,7 @@ class ReferenceAgent:
     async def turn(self, view: AgentView) -> Turn:
         """Return the next assistant message."""
         if self._apart:
-            self._apart, self._calls = False, 0
-            self._script = self._play(view.messages)
-            return Turn(next(self._script))
+            self._apart, self._calls, self._script = False, 0, None
         return Turn(self._next(view))
 
     def recall(self, view: AgentView, said: Message) -> None:
@@ -97,13 +95,13 @@ class ReferenceAgent:
 
     def _next(self, view: AgentView) -> Message:
         if self._script is None:
-            self._script = self._play()
+            self._script = self._play(view.messages)
             return next(self._script)
         return self._script.send(view.messages)
 
     # --- the course of an episode ------------------------------------------------------------
 
-    def _play(self, before: Sequence[Message] = ()) -> _Script:
+    def _play(self, before: Sequence[Message]) -> _Script:
         past = Past(before, self._hears)
         self._taken, agreed = past.ids, past.agreed
         missing = past.untold(self._task.blueprint.withheld)

@@ -7,14 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulators.faulty import Faulty
 from simulators.users.scripted import ScriptedUser
 from synth.core import seeds
+from synth.core.canonical import content_key
 from synth.core.config import Config
 from synth.core.errors import UnknownName
-from synth.core.protocols import UserPlayer, World
-from synth.core.types import Agent, Task, TaskKind
+from synth.core.outcomes import Outcomes
+from synth.core.protocols import Environment, UserPlayer, World
+from synth.core.types import Agent, Message, Task, TaskKind
+from synth.fork import Prefix, regimes_of
 from synth.pipeline.compose import Composer
-from synth.run import read_agents, read_plan
+from synth.pipeline.replay import config_of
+from synth.run import Planned, read_agents, read_plan, read_settings
 
 EVAL_KINDS = (TaskKind.SINGLE_WRITE, TaskKind.LOOKUP, TaskKind.UNSERVED)
 """Kinds a small model has a chance with; the report says which were played."""
@@ -27,6 +32,31 @@ class Case:
     task: Task
     agent: Agent
     world: World
+    prefix: Prefix | None = None
+    """What it begins with, if it is the rest of another episode; the model has said none of it."""
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from other cases."""
+        where = [] if self.prefix is None else [self.prefix.fork.key]
+        return content_key([self.task.key, self.agent.key, self.world.name, *where])
+
+    def opening(self) -> tuple[Message, ...]:
+        """Return what is said before the agent speaks, where the user is the scripted one."""
+        if self.prefix is not None:
+            return self.prefix.messages
+        system = Message(role="system", content=self.agent.system)
+        return system, Message(role="user", content=self.task.request)
+
+    def environment(self) -> Environment:
+        """Return where it is played: nothing goes wrong there but what did in what is kept."""
+        environment = self.world.environment()
+        if self.prefix is None or not self.prefix.regimes:
+            return environment
+        needed = {call.tool for call in self.task.blueprint.solution}
+        needed |= set() if self.world.handoff is None else {self.world.handoff}
+        before = self.prefix.regimes
+        return Faulty(environment, Outcomes(), seed=0, needed=needed, before=before)
 
 
 def scripted_user(case: Case, seed: int) -> UserPlayer:
@@ -65,6 +95,9 @@ def sample_cases(
 def planned_cases(run: Path, worlds: Mapping[str, World]) -> list[Case]:
     """Return the tasks of a run of `toolloom generate`, in the order of its plan.
 
+    Those of a run of `toolloom fork` begin with what their episodes kept: partial roll-outs, as in
+    K1.5 2.6.2, from wherever others came.
+
     Args:
         run: the folder of the run.
         worlds: by name; those that the run was made with.
@@ -74,9 +107,22 @@ def planned_cases(run: Path, worlds: Mapping[str, World]) -> list[Case]:
         UnknownName: a task is of a world that is not among `worlds`.
     """
     agents = {agent.key: agent for agent in read_agents(run)}
+    settings = read_settings(run / "config.json")
+    outcomes = config_of(settings["config"], run, "train on").generate.outcomes
     cases = []
     for planned in read_plan(run):
         if planned.world not in worlds:
             raise UnknownName("world", planned.world, worlds)
-        cases.append(Case(planned.task, agents[planned.agent], worlds[planned.world]))
+        agent, world = agents[planned.agent], worlds[planned.world]
+        cases.append(Case(planned.task, agent, world, _bare(planned, outcomes)))
     return cases
+
+
+def _bare(planned: Planned, outcomes: Outcomes) -> Prefix | None:
+    """Return a prefix with all that decided over its faults: here, no setting of a run does."""
+    prefix = planned.prefix
+    if prefix is None:
+        return None
+    rules = (outcomes, planned.seed), (Outcomes(), 0)
+    regimes = regimes_of(prefix.steps, prefix.regimes, *rules)
+    return prefix.model_copy(update={"regimes": regimes})

@@ -139,7 +139,7 @@ async def play_cases(
             context=table.context,
             name=table.name,
         )
-        environment = case.world.environment()
+        environment = case.environment()
         try:
             trajectory, verdict = await play_and_judge(
                 {tool.name: tool for tool in case.world.tools()},
@@ -151,6 +151,7 @@ async def play_cases(
                 limits=table.limits,
                 episode=f"{case.task.key}-{number}",
                 seed=number,
+                prefix=case.prefix,
             )
         finally:
             sampler.leave()

@@ -76,7 +76,7 @@ class EpisodeRollouts:
 
     def key(self) -> str:
         """See `Rollouts.key`."""
-        cases = [[one.task.key, one.agent.key, one.world.name] for one in self.cases]
+        cases = [one.key for one in self.cases]
         limits, sampling = self.table.limits.model_dump(mode="json"), self.sampling
         place = [limits, self.table.width, self.table.context]
         return content_key([cases, place, sampling.max_tokens, list(sampling.stop)])

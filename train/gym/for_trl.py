@@ -46,7 +46,8 @@ class TrlTasks:
         user: makes the user.
 
     Raises:
-        BadInput: a tool cannot be a method: its name or that of a parameter is none.
+        BadInput: a tool cannot be a method: its name or that of a parameter is none. A case is the
+            rest of another episode.
     """
 
     def __init__(
@@ -62,6 +63,9 @@ class TrlTasks:
         self.rows: list[dict[str, Any]] = []
         """For the dataset: one row a task. The user's first words are added by `reset`."""
         for number, case in enumerate(cases):
+            if case.prefix is not None:
+                what = "calls that were made before cannot stand in the prompt of this form"
+                raise BadInput(what, where=f"case {number}", remedy="play it in Gymnasium's form")
             agent = case.agent
             if agent.key not in self.environments:
                 self.environments[agent.key] = _environment(case, make)

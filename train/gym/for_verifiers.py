@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from synth.core.errors import BadInput
 from synth.core.optional import package
 from synth.core.types import Message
 from synth.play import Limits
@@ -32,15 +33,18 @@ def dataset_rows(cases: Sequence[Case]) -> list[dict[str, Any]]:
     """Return a row for each task: the prompt as the scripted user begins, and which tools.
 
     `info` is JSON text: a column of objects would be padded with what other rows have.
+
+    Raises:
+        BadInput: a case begins where something else is to be done first.
     """
     rows = []
     for number, case in enumerate(cases):
         specs = {tool.name: tool for tool in case.world.tools()}
         tools = [specs[name].openai()["function"] for name in case.agent.tools]
-        prompt = [
-            Message(role="system", content=case.agent.system).openai(),
-            Message(role="user", content=case.task.request).openai(),
-        ]
+        if case.prefix is not None and not case.prefix.agents_turn:
+            what = "what is kept ends where it is not the agent's turn"
+            raise BadInput(what, where=f"case {number}", remedy="fork at `random` or `last-good`")
+        prompt = [message.openai() for message in case.opening()]
         facts = {"case": number, "application": case.world.name, "kind": case.task.blueprint.kind}
         info = orjson.dumps({**facts, "tool_defs": tools}).decode()
         rows.append({"prompt": prompt, "answer": "", "info": info})

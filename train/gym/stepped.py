@@ -85,10 +85,14 @@ class Stepped:
         return tuple(self._view.tools) if self._view is not None else ()
 
     def news(self) -> tuple[Message, ...]:
-        """Return what was said and returned since the last call, the agent's own words left out."""
-        new = self.messages[self._read :]
+        """Return what was said and returned since the last call, the agent's own words left out.
+
+        What was kept of another episode is no word of this agent.
+        """
+        start, kept = self._read, len(self.case.opening())
+        new = self.messages[start:]
         self._read = len(self.messages)
-        return tuple(message for message in new if message.role != "assistant")
+        return tuple(m for n, m in enumerate(new, start) if m.role != "assistant" or n < kept)
 
     async def begin(self) -> None:
         """Reset the environment and let the user speak.
@@ -149,7 +153,7 @@ class Stepped:
             self.outcome = Outcome(*self._playing.result())
 
     async def _play(self) -> tuple[Trajectory, Verdict]:
-        case, environment = self.case, self.case.world.environment()
+        case, environment = self.case, self.case.environment()
         try:
             return await play_and_judge(
                 {tool.name: tool for tool in case.world.tools()},
@@ -161,6 +165,7 @@ class Stepped:
                 limits=self._limits,
                 episode=f"{case.task.key}-{self.seed}",
                 seed=self.seed,
+                prefix=case.prefix,
             )
         finally:
             await environment.close()
