@@ -91,7 +91,7 @@ class Acting:
         return self._asks.search(text) is not None
 
     def touches(self, acts: Iterable[Act], heard: str) -> bool:
-        """Say whether a request is for something of the kind of these acts, whatever thing it is."""
+        """Say whether a request is for something of the kind of these acts, whatever the thing."""
         stems = self._stems(heard)
         parts = (self._parts(act)[0] for act in acts)
         return self.asks(heard) and any(len(own & stems) >= NAMED * len(own) for own in parts)
