@@ -135,12 +135,13 @@ def test_a_scripted_user_never_utters_an_identifier_that_is_not_in_its_facts(mad
         texts = [str(form) for fact in facts for form in (fact.value, fact.spoken)]
         seen = [step.result.content for step in episode.trajectory.steps if step.by == "user"]
         known = [task.persona.name, *blueprint.clauses, *texts, *seen]
+        theirs = Known(known)
         foreign = keys_in(episode) - set(re.findall(r"[\w-]+", "\n".join(known)))
         keys += len(foreign)
         for message in episode.trajectory.messages:
             if message.role == "user":
                 said += 1
-                assert list(Known(known).invented(message.content)) == [], message.content
+                assert list(theirs.invented(message.content)) == [], message.content
                 assert foreign.isdisjoint(re.findall(r"[\w-]+", message.content)), message.content
     print(f"{len(plan)} episodes, {said} messages of users, {keys} keys that they did not know")
     assert said > 2 * len(plan)
