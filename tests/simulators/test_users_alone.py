@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from simulators.users.scripted import PATIENCE, ScriptedUser
+from simulators.users.scripted import ScriptedUser
 from synth.core import voices
 from synth.core.hearing import hearing, languages
 from synth.core.invented import Known
