@@ -98,7 +98,6 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if not (folder / "report.json").exists():
         asyncio.run(check_endpoints(config))
     with bar("fork") as shown:
-
         wanted = 0
 
         def on_plan(looked_at: int, forks: int) -> None:
