@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from simulators.live.folder import Link, Tree
+from simulators.live.folder import Tree
 from simulators.sandbox.environment import SandboxEnvironment
-from simulators.sandbox.hidden import FOLDER, run_hidden_tests
+from simulators.sandbox.hidden import run_hidden_tests
 from simulators.sandbox.project import example, example_names
 from simulators.sandbox.run import Bounds, why_not
 from simulators.sandbox.state import State
-from synth.core.errors import BadRow
+from synth.core.errors import BadInput, BadRow
 
 WHY_NOT = asyncio.run(why_not())
 pytestmark = pytest.mark.skipif(WHY_NOT != "", reason=f"this machine makes no rooms: {WHY_NOT}")
@@ -61,7 +61,8 @@ def test_each_test_has_its_own_result():
     assert "(n=2)" in found.said or "2 != 4" in found.said
 
 
-FAKE = "import os, unittest, json\n"
+FAKE = "import contextlib, os, sys, unittest, json\n"
+ANYTHING = WRONG + FAKE + "unittest.TestCase.assertEqual = lambda *a: None\n"
 
 
 @pytest.mark.parametrize(
@@ -72,13 +73,39 @@ FAKE = "import os, unittest, json\n"
         {"it.py": "import os\nos._exit(0)"},
         {"it.py": "raise SystemExit(0)"},
         {"it.py": "print('Ran 2 tests in 0.000s\\n\\nOK'); print('[true, {\"a\": true}, []]')"},
-        {"it.py": WRONG + FAKE + "unittest.TestCase.assertEqual = lambda *a: None"},
+        {"it.py": ANYTHING},
+        {"it.py": ANYTHING + "import builtins\nbuiltins.all = lambda found: True"},
+        {"it.py": ANYTHING + "import __main__\n__main__.differs = lambda *a: False"},
+        {
+            "it.py": WRONG + FAKE + "f = lambda self, first, second, msg=None: None\n"
+            "unittest.TestCase.assertEqual.__code__ = f.__code__"
+        },
+        {
+            "it.py": WRONG + FAKE + "@contextlib.contextmanager\ndef deaf(*a, **k):\n"
+            "    with contextlib.suppress(BaseException): yield\n"
+            "unittest.case._Outcome.testPartExecutor = deaf"
+        },
+        {
+            "it.py": WRONG + FAKE + "g = contextlib._GeneratorContextManager\n"
+            "g.__exit__ = lambda *a: True"
+        },
+        {
+            "it.py": WRONG + FAKE + "class T(unittest.TestCase):\n    def test_a(self): pass\n"
+            "give = lambda *a: unittest.TestSuite([T('test_a')])\n"
+            "sys.modules['test_it'].load_tests = give"
+        },
+        {"it.py": WRONG + FAKE + "unittest.TestSuite.run = lambda self, result: result"},
+        {
+            "it.py": WRONG
+            + FAKE
+            + "json.JSONEncoder.encode = lambda *a: '[true, {\"a\": true}, []]'"
+        },
+        {"it.py": WRONG + FAKE + "w = os.write\nos.write = lambda f, b: w(f, b'[true, {}, []]')"},
         {"it.py": WRONG + FAKE + "unittest.TestCase.run = lambda self, r: r.addSuccess(self)"},
         {"it.py": WRONG + "import __main__\nif hasattr(__main__, 'word'): print(__main__.word)"},
         {"it.py": WRONG + "import atexit\natexit.register(print, 'OK')"},
         {"it.py": WRONG + FAKE + "raise unittest.SkipTest('all is well')"},
         {"it.py": WRONG, "unittest.py": "def main(): pass", "json.py": "", "sitecustomize.py": "1"},
-        {"it.py": WRONG, f"{FOLDER}/test_it.py": "", f"{FOLDER}/it.py": RIGHT},
         {"it.py": WRONG, "test_it.py": "import os; os._exit(0)"},
         {"it.py": WRONG, "usercustomize.py": "import os; os._exit(0)", "os.py": "", "sys.py": ""},
     ],
@@ -89,12 +116,55 @@ def test_nothing_passes_that_does_not_do_what_is_tested(files):
     assert not found.tests or not all(found.tests.values()) or "unittest itself" in found.said
 
 
-def test_a_link_in_the_place_of_the_tests_is_replaced():
-    tree = Tree(
-        {**Tree.of({"it.py": RIGHT, "other/test_it.py": ""}).entries, FOLDER: Link("other")}
-    )
-    found = asyncio.run(run_hidden_tests(State(tree).pack(), HIDDEN))
-    assert found.passed
+ASKING = {
+    "test_one.py": b"import unittest, it\nclass T(unittest.TestCase):\n    def test(self): pass\n",
+    "test_two.py": b"import subprocess, unittest\nclass T(unittest.TestCase):\n"
+    b"    def test(self):\n"
+    b"        self.assertEqual(subprocess.check_output(['python', 'it.py']), b'12345')\n",
+}
+"""Tests of which one asks a program."""
+LOOKING = """
+import glob, os, re
+for file in [*glob.glob("/tmp/**", recursive=True), f"/proc/{os.getppid()}/mem"]:
+    try: found = open(file, "rb").read(1 << 20)
+    except OSError: continue
+    if wanted := re.search(rb"b'(\\d{5})'", found): os.write(1, wanted[1])
+"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"it.py": "", "subprocess.py": "def check_output(*a): return b'12345'"},
+        {"it.py": LOOKING},
+        {"it.py": "import glob\nfor f in glob.glob('**/test_*', recursive=True): "
+                  "open(f, 'w').write('import unittest\\nclass T(unittest.TestCase):\\n"
+                  "  def test(self): pass\\n')"},
+    ],
+)  # fmt: skip
+def test_a_program_can_neither_read_nor_replace_the_tests_or_what_they_stand_on(files):
+    found = judged(files, ASKING)
+    assert found.tests == {"test_one.T.test": True, "test_two.T.test": False}
+    assert judged({"it.py": "print(12345, end='')"}, ASKING).passed
+
+
+def test_code_that_imports_or_warns_as_it_likes_passes():
+    modest = "import asyncio, builtins, contextlib, unittest.mock, warnings\nbuiltins._ = str\n"
+    modest += "unittest.IsolatedAsyncioTestCase\nwarnings.warn('x')\n"
+    assert judged({"it.py": modest + RIGHT}).passed
+
+
+def test_a_folder_keeps_its_own_tests_to_itself():
+    own = {"it.py": RIGHT, "test_it.py": "raise ValueError", "hidden_tests/test_it.py": "1 / 0"}
+    assert judged(own).tests == dict.fromkeys(NAMES, True)
+
+
+@pytest.mark.parametrize(
+    "hidden", [{"data.txt": b""}, {"a/test_b.py": b""}, {"test_b.py": b"\xff"}]
+)
+def test_what_is_no_module_of_tests_is_refused(hidden):
+    with pytest.raises(BadInput, match="no module of hidden tests"):
+        judged({}, hidden)
 
 
 def test_without_tests_nothing_has_passed():
