@@ -19,10 +19,11 @@ from synth.core.canonical import content_key
 from synth.core.errors import BadInput, DiskFull, ServerFailed, ToolloomError
 from synth.core.store import Workspace, now
 from tool_registry import secrets
+from tool_registry.catalogs import Imported, import_catalog
 from tool_registry.ingest import Prepared, ingest, prepare
 from tool_registry.ledger import Entry, Ledger, facts_of, identity, identity_of
 from tool_registry.scrub import TooDeep, excerpt, storable
-from tool_registry.source import SOURCES, Bench, Listing, Source, Target
+from tool_registry.source import SOURCES, Bench, Catalog, Listing, Source, Target
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with servers done, servers in all, and a line for people."""
@@ -56,12 +57,14 @@ class CrawlReport:
     """What a crawl brought."""
 
     servers: tuple[Crawled, ...]
-    ledger: str
+    ledger: str | None
+    """None where no server was asked: catalogs are not."""
+    imported: tuple[Imported, ...] = ()
 
     @property
     def tools(self) -> int:
         """Return how many usable tools were listed."""
-        return sum(server.tools for server in self.servers)
+        return sum(s.tools for s in self.servers) + sum(c.tools for c in self.imported)
 
     @property
     def failed(self) -> tuple[Crawled, ...]:
@@ -75,18 +78,30 @@ def targets_of(texts: Iterable[str]) -> list[Target]:
     Raises:
         BadInput: a word is for no source, or its source cannot read it.
     """
-    sources: list[Source] = [SOURCES.get(name) for name in SOURCES.names()]
     found: dict[str, Target] = {}
     for text in texts:
-        source = next((source for source in sources if source.claims(text)), None)
-        if source is None:
-            forms = ", ".join(source.example for source in sources)
-            raise BadInput(f"not a source of tools: {text!r}", remedy=f"write one of: {forms}")
+        source = source_of(text)
+        if isinstance(source, Catalog):
+            raise BadInput(f"a catalog names no servers to ask: {text!r}")
         for target in source.targets(text):
             found.setdefault(identity(target), target)
     if not found:
         raise BadInput("nothing to crawl")
     return list(found.values())
+
+
+def source_of(text: str) -> Source | Catalog:
+    """Return the source that a user's word is for.
+
+    Raises:
+        BadInput: it is for none.
+    """
+    sources: list[Source | Catalog] = [SOURCES.get(name) for name in SOURCES.names()]
+    source = next((source for source in sources if source.claims(text)), None)
+    if source is None:
+        forms = ", ".join(source.example for source in sources)
+        raise BadInput(f"not a source of tools: {text!r}", remedy=f"write one of: {forms}")
+    return source
 
 
 async def crawl(
@@ -100,7 +115,8 @@ async def crawl(
     """List servers and enter what they offer in the registry.
 
     Args:
-        targets: words such as `npm:@scope/name`, `pypi:name`, `servers.json`; or targets.
+        targets: words such as `npm:@scope/name`, `pypi:name`, `servers.json`, `tools.jsonl`; or
+            targets. Catalogs are entered first, each in a transaction of its own.
         workspace: where the registry, installed servers and ledgers are.
         bench: limits and permissions; its cache is the workspace's by default.
         progress: called after each server, and now and then while none is done.
@@ -111,26 +127,27 @@ async def crawl(
         StoreLocked: the registry stayed open elsewhere; the same crawl continues with ingesting.
         DiskFull: the ledger could not be written.
     """
-    wanted = [*targets_of(t for t in targets if isinstance(t, str))] if _words(targets) else []
+    words = [target for target in targets if isinstance(target, str)]
+    catalogs = [(word, found) for word in words if isinstance(found := source_of(word), Catalog)]
+    asked = [word for word in words if word not in dict(catalogs)]
+    wanted = targets_of(asked) if asked or not targets else []
     wanted += [target for target in targets if isinstance(target, Target)]
+    imported = tuple(import_catalog(c, word, workspace, progress) for word, c in catalogs)
+    if not wanted:
+        return CrawlReport((), None, imported)
     ledger = Ledger(workspace.cache / "crawls", wanted)
     try:
         resumed = set(ledger.entries)
         bench = bench or Bench(cache=workspace.cache / "servers")
         await _list_all(wanted, ledger, bench, progress, concurrency)
-        found = [ledger.entries[identity(target)] for target in wanted]
-        prepared = [prepare(entry) for entry in found]
+        prepared = [prepare(ledger.entries[identity(target)]) for target in wanted]
         with workspace.write() as con:
             ingest(con, prepared)
         ledger.finish()
     finally:
         ledger.close()
     crawled = tuple(_crawled(item, resumed) for item in prepared)
-    return CrawlReport(crawled, str(ledger.path))
-
-
-def _words(targets: Sequence[str | Target]) -> bool:
-    return not targets or any(isinstance(target, str) for target in targets)
+    return CrawlReport(crawled, str(ledger.path), imported)
 
 
 async def _list_all(

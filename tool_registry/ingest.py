@@ -20,9 +20,11 @@ from synth.core.mcp.wire import parse
 from synth.core.protocols import Edge
 from synth.core.store import insert, now
 from synth.core.types import Provenance, ToolSpec
+from tool_registry import search
+from tool_registry.language import language_of
 from tool_registry.ledger import Entry
+from tool_registry.licence import spdx
 from tool_registry.normalize import HASH_DIGITS, Accepted, Rejected, normalize, normalize_list
-from tool_registry.search import document_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +36,20 @@ class Prepared:
     rejected: tuple[Rejected, ...]
 
 
-def prepare(entry: Entry) -> Prepared:
-    """Normalise the tools of an entry."""
-    facts = entry.facts
-    provenance = Provenance(
+def provenance_of(entry: Entry) -> Provenance:
+    """Return where the tools of an entry come from."""
+    return Provenance(
         source=entry.server,
         package=entry.target.get("package"),
-        version=facts.get("package_version"),
-        licence=facts.get("licence"),
+        version=entry.facts.get("package_version"),
+        licence=spdx(entry.facts.get("licence")),
         server=entry.server,
     )
-    found = normalize_list([parse(text.encode()) for text in entry.tools], provenance)
+
+
+def prepare(entry: Entry) -> Prepared:
+    """Normalise the tools of an entry."""
+    found = normalize_list([parse(text.encode()) for text in entry.tools], provenance_of(entry))
     return Prepared(
         entry,
         tuple(tool for tool in found if isinstance(tool, Accepted)),
@@ -52,27 +57,49 @@ def prepare(entry: Entry) -> Prepared:
     )
 
 
-def ingest(con: duckdb.DuckDBPyConnection, prepared: Sequence[Prepared]) -> None:
+def ingest(con: duckdb.DuckDBPyConnection, prepared: Iterable[Prepared]) -> int:
     """Enter crawl entries; those that are in already change nothing.
 
     Args:
         con: a connection from `Workspace.write`.
         prepared: in the order of the crawl.
+
+    Returns:
+        How many were new.
     """
     known = {row[0] for row in con.execute("SELECT crawl FROM crawls").fetchall()}
+    total = 0
+    batch: dict[str, Prepared] = {}
     for item in prepared:
-        if item.entry.crawl not in known:
-            known.add(item.entry.crawl)
-            _ingest_one(con, item)
+        if item.entry.crawl in known:
+            continue
+        known.add(item.entry.crawl)
+        if item.entry.server in batch:  # a server's lists are entered one after another
+            _ingest_batch(con, list(batch.values()))
+            batch = {}
+        batch[item.entry.server] = item
+        total += 1
+    _ingest_batch(con, list(batch.values()))
+    return total
 
 
-def _ingest_one(con: duckdb.DuckDBPyConnection, item: Prepared) -> None:
-    entry, at = item.entry, datetime.fromisoformat(item.entry.started_at)
-    _server(con, entry, at)
-    insert(con, "crawls", [_crawl_row(item, at)])
-    insert(con, "rejects", (_reject_row(entry, tool) for tool in item.rejected))
-    if entry.outcome == "ok":
-        _tools(con, entry.server, entry.crawl, item.accepted, at)
+def _ingest_batch(con: duckdb.DuckDBPyConnection, batch: Sequence[Prepared]) -> None:
+    """Enter lists of different servers, all at once: a statement costs as much as its rows."""
+    if not batch:
+        return
+    _servers(con, [item.entry for item in batch])
+    insert(con, "crawls", (_crawl_row(item) for item in batch))
+    insert(con, "rejects", (_reject_row(i.entry, tool) for i in batch for tool in i.rejected))
+    lists = [
+        ToolList(i.entry.server, i.entry.crawl, _time_of(i.entry), i.accepted)
+        for i in batch
+        if i.entry.outcome == "ok"
+    ]
+    enter_lists(con, lists)
+
+
+def _time_of(entry: Entry) -> datetime:
+    return datetime.fromisoformat(entry.started_at)
 
 
 def register_application(
@@ -103,7 +130,7 @@ def register_application(
     insert(con, "applications", [row], conflict="replace")
     insert(con, "categories", [{"category": application.category}], conflict="nothing")
     tools = [_declared(spec, place) for place, spec in enumerate(application.specs.values())]
-    _tools(con, server, None, tools, at)
+    enter_lists(con, [ToolList(server, None, at, tools)])
     con.execute("DELETE FROM tool_edges WHERE starts_with(source, ?)", [f"{server}/"])
     links = {(e.source, e.column, e.target, e.parameter) for e in edges}
     rows = (
@@ -136,27 +163,27 @@ def _declared(spec: ToolSpec, position: int) -> Accepted:
 # --- rows ------------------------------------------------------------------------------------
 
 
-def _server(con: duckdb.DuckDBPyConnection, entry: Entry, at: datetime) -> None:
-    title = entry.facts.get("server_info", {}).get("name")
-    registry = entry.server.partition(":")[0]
+def _servers(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry]) -> None:
+    titles = [entry.facts.get("server_info", {}).get("name") for entry in entries]
+    columns: list[list[Any]] = [
+        [entry.server for entry in entries],
+        [entry.server.partition(":")[0] for entry in entries],
+        [entry.target.get("package") for entry in entries],
+        [title[:200] if isinstance(title, str) else None for title in titles],
+        [spdx(entry.facts.get("licence")) for entry in entries],
+        [entry.facts.get("homepage") for entry in entries],
+        [_time_of(entry) for entry in entries],
+    ]
+    unnested = ", ".join(f"unnest(${place})" for place in range(1, 8))
     con.execute(
-        "INSERT INTO servers VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (server) DO UPDATE SET "
+        f"INSERT INTO servers SELECT {unnested}, unnest($7) ON CONFLICT (server) DO UPDATE SET "
         "title = coalesce(excluded.title, title), licence = coalesce(excluded.licence, licence), "
         "homepage = coalesce(excluded.homepage, homepage), last_seen = excluded.last_seen",
-        [
-            entry.server,
-            registry,
-            entry.target.get("package"),
-            title[:200] if isinstance(title, str) else None,
-            entry.facts.get("licence"),
-            entry.facts.get("homepage"),
-            at,
-            at,
-        ],
+        columns,
     )
 
 
-def _crawl_row(item: Prepared, at: datetime) -> dict[str, Any]:
+def _crawl_row(item: Prepared) -> dict[str, Any]:
     entry, facts = item.entry, item.entry.facts
     hashes = sorted(tool.raw_hash for tool in item.accepted)
     plain = (
@@ -166,7 +193,7 @@ def _crawl_row(item: Prepared, at: datetime) -> dict[str, Any]:
     return {
         "crawl": entry.crawl,
         "server": entry.server,
-        "started_at": at,
+        "started_at": _time_of(entry),
         "outcome": entry.outcome,
         "reason": entry.reason,
         "server_info": canonical(facts["server_info"]),
@@ -175,6 +202,7 @@ def _crawl_row(item: Prepared, at: datetime) -> dict[str, Any]:
         "rejected": len(item.rejected),
         "list_hash": content_key(hashes, digits=HASH_DIGITS) if entry.outcome == "ok" else None,
         "flags": canonical(entry.flags),
+        "content": entry.content,
         **{name: facts[name] for name in plain},
     }
 
@@ -191,55 +219,82 @@ def _reject_row(entry: Entry, tool: Rejected) -> dict[str, Any]:
     }
 
 
-def _tools(
-    con: duckdb.DuckDBPyConnection,
-    server: str,
-    crawl: str | None,
-    tools: Sequence[Accepted],
-    at: datetime,
-) -> None:
-    """Enter a server's whole list: versions, sightings, what is no longer listed, search words."""
+@dataclass(frozen=True, slots=True)
+class ToolList:
+    """All tools that a server offers at one time."""
+
+    server: str
+    crawl: str | None
+    """None where nothing was crawled: an application of ours."""
+    at: datetime
+    tools: Sequence[Accepted]
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """A tool in the list of its server, with the number of its definition."""
+
+    tool: str
+    version: int
+    accepted: Accepted
+    of: ToolList
+
+
+def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> None:
+    """Enter whole lists of different servers: versions, sightings, what is no longer listed."""
+    if not lists:
+        return
+    servers = [item.server for item in lists]
     known = con.execute(
         "SELECT t.tool, v.definition, v.version FROM tools t JOIN tool_versions v USING (tool) "
-        "WHERE t.server = ?",
-        [server],
+        "WHERE t.server IN (SELECT unnest($1))",
+        [servers],
     ).fetchall()
     versions = {(tool, definition): version for tool, definition, version in known}
     newest = Counter[str]()
     for tool, _, version in known:
         newest[tool] = max(newest[tool], version)
-    fresh, current = [], []
-    for tool in tools:
-        name, definition = f"{server}/{tool.name}", definition_of(tool.spec)
-        number = versions.get((name, definition))
-        if number is None:
-            newest[name] += 1
-            number = newest[name]
-            fresh.append(_version_row(name, number, definition, tool, crawl, at))
-        current.append((name, number, tool))
+    fresh: list[dict[str, Any]] = []
+    current: list[_Current] = []
+    for item in lists:
+        for accepted in item.tools:
+            name, definition = f"{item.server}/{accepted.name}", definition_of(accepted.spec)
+            number = versions.get((name, definition))
+            if number is None:
+                newest[name] += 1
+                number = newest[name]
+                fresh.append(_version_row(name, number, definition, accepted, item))
+            current.append(_Current(name, number, accepted, item))
     insert(con, "tool_versions", fresh)
-    con.execute("UPDATE tools SET listed = false WHERE server = ?", [server])
-    if current:
-        con.execute(
-            "INSERT INTO tools SELECT unnest($1), $2, unnest($3), unnest($4), unnest($5), "
-            "unnest($6), unnest($7), true, $8, $8 ON CONFLICT (tool) DO "
-            "UPDATE SET version = excluded.version, listed = true, last_seen = excluded.last_seen, "
-            "function_name = excluded.function_name, category = excluded.category",
-            [
-                [name for name, _, _ in current],
-                server,
-                [tool.name for _, _, tool in current],
-                [tool.spec.name for _, _, tool in current],
-                [tool.spec.application for _, _, tool in current],
-                [tool.spec.category for _, _, tool in current],
-                [number for _, number, _ in current],
-                at,
-            ],
-        )
-    if crawl is not None:
-        rows = ({"crawl": crawl, "tool": name, "version": n} for name, n, _ in current)
-        insert(con, "tool_sightings", rows)
-    _search_rows(con, [(name, server, tool) for name, _, tool in current])
+    con.execute("UPDATE tools SET listed = false WHERE server IN (SELECT unnest($1))", [servers])
+    _current_tools(con, current)
+    rows = [
+        {"crawl": c.of.crawl, "tool": c.tool, "version": c.version} for c in current if c.of.crawl
+    ]
+    insert(con, "tool_sightings", rows)
+    search.forget(con, servers)
+    search.learn(con, [(c.tool, c.of.server, c.accepted.name, c.accepted.spec) for c in current])
+
+
+def _current_tools(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) -> None:
+    if not current:
+        return
+    unnested = ", ".join(f"unnest(${place})" for place in range(1, 8))
+    con.execute(
+        f"INSERT INTO tools SELECT {unnested}, true, unnest($8), unnest($8) ON CONFLICT (tool) DO "
+        "UPDATE SET version = excluded.version, listed = true, last_seen = excluded.last_seen, "
+        "function_name = excluded.function_name, category = excluded.category",
+        [
+            [c.tool for c in current],
+            [c.of.server for c in current],
+            [c.accepted.name for c in current],
+            [c.accepted.spec.name for c in current],
+            [c.accepted.spec.application for c in current],
+            [c.accepted.spec.category for c in current],
+            [c.version for c in current],
+            [c.of.at for c in current],
+        ],
+    )
 
 
 def definition_of(spec: ToolSpec) -> str:
@@ -249,12 +304,7 @@ def definition_of(spec: ToolSpec) -> str:
 
 
 def _version_row(
-    name: str,
-    number: int,
-    definition: str,
-    tool: Accepted,
-    crawl: str | None,
-    at: datetime,
+    name: str, number: int, definition: str, tool: Accepted, of: ToolList
 ) -> dict[str, Any]:
     spec = tool.spec
     return {
@@ -276,20 +326,7 @@ def _version_row(
         "description_hash": tool.description_hash,
         "flags": canonical(list(tool.flags)),
         "package_version": spec.provenance.version,
-        "crawl": crawl,
-        "seen_at": at,
+        "crawl": of.crawl,
+        "seen_at": of.at,
+        "language": language_of(spec.description),
     }
-
-
-def _search_rows(
-    con: duckdb.DuckDBPyConnection, tools: Sequence[tuple[str, str, Accepted]]
-) -> None:
-    names = [name for name, _, _ in tools]
-    con.execute("DELETE FROM search_words WHERE tool IN (SELECT unnest($1))", [names])
-    lengths, words = [], []
-    for name, server, tool in tools:
-        counted = document_words(tool.spec, tool.name, server)
-        lengths.append({"tool": name, "words": sum(counted.values())})
-        words += [{"word": w, "tool": name, "times": n} for w, n in counted.items()]
-    insert(con, "search_tools", lengths, conflict="replace")
-    insert(con, "search_words", words)

@@ -41,6 +41,8 @@ class Entry:
     flags: list[str]
     tools: list[str]
     """JSON text of each entry, as the server wrote it."""
+    content: str | None = None
+    """Hash of what a catalog said; None where a server was asked."""
 
     @property
     def server(self) -> str:

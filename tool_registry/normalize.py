@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from synth.core.canonical import canonical, content_key
+from synth.core.canonical import canonical, content_key, text_key
 from synth.core.types import Provenance, ToolSpec
 from tool_registry.effect import effect_of
 from tool_registry.names import function_name
@@ -61,6 +61,16 @@ class Rejected:
 Normalised: TypeAlias = Accepted | Rejected
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An entry that its source could not turn into a raw tool: rejected, and the reason kept."""
+
+    reason: str
+    detail: str
+    raw: Any
+    name: str | None = None
+
+
 def normalize_list(raw_tools: Sequence[Any], provenance: Provenance) -> list[Normalised]:
     """Normalise a server's whole list. Of tools with one name the first is kept.
 
@@ -92,6 +102,10 @@ def normalize(raw: Any, provenance: Provenance, *, position: int = 0) -> Normali
         provenance: where it comes from.
         position: its place in the list.
     """
+    if isinstance(raw, Unreadable):
+        return Rejected(
+            position, raw.name, raw.reason, raw.detail[:500], canonical(excerpt(raw.raw))
+        )
     flags: set[str] = set()
     name = raw.get("name") if isinstance(raw, dict) else None
     shown = str(storable(name[:MAX_NAME], set())) if isinstance(name, str) else None
@@ -152,7 +166,7 @@ def _accepted(
         name=name,
         spec=spec,
         raw=text,
-        raw_hash=content_key(entry, digits=HASH_DIGITS),
+        raw_hash=text_key(text, digits=HASH_DIGITS),
         semantic_hash=content_key(meaning, digits=HASH_DIGITS),
         description_hash=content_key(prose, digits=HASH_DIGITS),
         flags=tuple(sorted(flags)),

@@ -27,10 +27,13 @@ _SUSPICIOUS = re.compile(
     r"(instruction|prompt|message|rule)s?|"
     r"\b(do not|don't|never)\s+(tell|mention|inform|show|reveal)\b.{0,40}\buser\b|"
     r"\b(must|should)\s+(be\s+)?(always\s+)?call(ed)?\s+(this\s+)?(tool\s+)?(first|before)\b|"
-    r"(~|\$HOME|/root)/\.(ssh|aws|config|netrc)|\bid_rsa\b|"
-    r"[A-Za-z0-9+/]{200,}={0,2}",
+    r"(~|\$HOME|/root)/\.(ssh|aws|config|netrc)|\bid_rsa\b",
     re.IGNORECASE,
 )
+_ENCODED = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{200}")
+_CLUES = ("<", "ignore", "disregard", "forget", "do not", "don't", "never", "must", "should", "/.",
+          "id_rsa")  # fmt: skip
+"""Something of these is in all that `_SUSPICIOUS` finds: looking for them is ten times cheaper."""
 
 
 class TooDeep(ValueError):
@@ -77,7 +80,11 @@ def visible(text: str, flags: set[str]) -> str:
 
 def suspicions(value: Any) -> bool:
     """Say whether any string in `value`, keys included, looks like words meant for a model."""
-    return any(_SUSPICIOUS.search(text) for text in _strings(value))
+    texts = list(_strings(value))
+    folded = "\0".join(texts).casefold()
+    if any(clue in folded for clue in _CLUES) and any(map(_SUSPICIOUS.search, texts)):
+        return True
+    return len(folded) >= 200 and any(map(_ENCODED.search, texts))
 
 
 def _strings(value: Any) -> Iterator[str]:

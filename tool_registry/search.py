@@ -1,73 +1,142 @@
 """Ranked search over tools: BM25 in SQL, because DuckDB's own full-text extension needs a download.
 
 Okapi BM25 (Robertson and Zaragoza 2009, section 3) with k1 = 1.2 and b = 0.75. Words of the tool's
-name count three times.
+name count three times. `docs/decisions/0018-search-in-sql.md` has what else was measured.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import duckdb
 
+from synth.core.store import insert, insert_rows
 from synth.core.types import ToolSpec
 
 NAME_WEIGHT = 3
+MOST_WORDS = 64
+"""Different words of a query that count; more say nothing about what is sought."""
+TELLING_WORDS = 24
+"""Words of a tool that its likes are sought with."""
+MAX_WORD = 40
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _STOP = frozenset(
     ("a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "its", "of",
      "on", "or", "that", "the", "this", "to", "with", "you", "your")
 )  # fmt: skip
 
+# The words stand in the statement as parameters of IN, and not in a table that is joined: only
+# constants let DuckDB skip the blocks whose words are all others.
 _QUERY = """
-WITH asked AS (SELECT unnest($1) AS word),
-hits AS (
-    SELECT w.word, w.tool, w.times, count(*) OVER (PARTITION BY w.word) AS spread
-    FROM search_words w JOIN asked USING (word)
+WITH hits AS MATERIALIZED (
+    SELECT word, doc, times, length FROM search_words WHERE word IN ({asked})
 ),
-corpus AS (SELECT count(*) AS n, avg(words) AS mean FROM search_tools)
-SELECT h.tool, c.server, c.name, c.function_name, c.effect, c.description,
-       sum(ln(1 + (n - spread + 0.5) / (spread + 0.5))
-           * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * words / mean))) AS score
-FROM hits h JOIN search_tools s ON s.tool = h.tool JOIN catalogue c ON c.tool = h.tool
-CROSS JOIN corpus
-WHERE c.listed
-GROUP BY ALL ORDER BY score DESC, h.tool LIMIT $2
+corpus AS (SELECT count(*) AS n, avg(words) AS mean FROM search_tools),
+weights AS (
+    SELECT word, 2.2 * ln(1 + (n - count(*) + 0.5) / (count(*) + 0.5)) AS weight,
+           0.9 / mean AS slope
+    FROM hits CROSS JOIN corpus GROUP BY word, n, mean
+),
+best AS (
+    SELECT doc, round(sum(weight * times / (times + 0.3 + slope * length)), 9) AS score
+    FROM hits JOIN weights USING (word) GROUP BY doc ORDER BY score DESC, doc LIMIT {limit}
+)
+SELECT s.tool, c.server, c.name, c.function_name, c.effect, c.description, best.score
+FROM best JOIN search_tools s USING (doc) JOIN catalogue c ON c.tool = s.tool
+ORDER BY score DESC, s.tool
+"""
+_TELLING = """
+SELECT w.word FROM search_words w JOIN (
+    SELECT word, count(*) AS spread FROM search_words
+    WHERE word IN (SELECT word FROM search_words WHERE doc = $1) GROUP BY word
+) USING (word)
+WHERE w.doc = $1
+ORDER BY w.times / (w.times + 1.2) * ln(1 + (SELECT count(*) FROM search_tools) / spread) DESC, 1
+LIMIT $2
 """
 
 
 def words_of(text: str) -> Iterator[str]:
     """Yield the words of `text` in search form: lower case, `camelCase` split, plural s cut."""
-    for found in _WORD.findall(text):
-        word = found.lower()
-        if word in _STOP or len(word) > 40:
-            continue
-        yield word[:-1] if len(word) > 3 and word.endswith("s") and word[-2:] != "ss" else word
+    return filter(None, map(_form, _WORD.findall(text)))
+
+
+@lru_cache(maxsize=1 << 15)
+def _form(found: str) -> str:
+    """Return a word in search form, empty where it is not searched."""
+    word = found.lower()
+    if word in _STOP or len(word) > MAX_WORD:
+        return ""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2:] != "ss" else word
 
 
 def document_words(spec: ToolSpec, name: str, server: str) -> Counter[str]:
     """Return how often each search word occurs in what is known of a tool."""
-    words = Counter(words_of(spec.description))
-    for word in words_of(name):
-        words[word] += NAME_WEIGHT
-    words.update(words_of(server))
-    words.update(words_of(spec.category or ""))
+    texts = [spec.description, *[name] * NAME_WEIGHT, server, spec.category or ""]
     properties = spec.parameters.get("properties")
     for parameter, schema in (properties if isinstance(properties, dict) else {}).items():
-        words.update(words_of(parameter))
+        texts.append(parameter)
         if isinstance(schema, dict) and isinstance(schema.get("description"), str):
-            words.update(words_of(schema["description"]))
-    return words
+            texts.append(schema["description"])
+    return Counter(words_of("\n".join(texts)))
+
+
+def forget(con: duckdb.DuckDBPyConnection, servers: Sequence[str]) -> None:
+    """Take the tools of servers out of what is searched."""
+    of_servers = (
+        "SELECT doc FROM search_tools JOIN tools USING (tool) WHERE server IN (SELECT unnest($1))"
+    )
+    docs = [row[0] for row in con.execute(of_servers, [list(servers)]).fetchall()]
+    if docs:
+        for table in ("search_words", "search_tools"):
+            con.execute(f"DELETE FROM {table} WHERE doc IN (SELECT unnest($1))", [docs])
+
+
+def learn(con: duckdb.DuckDBPyConnection, tools: Sequence[tuple[str, str, str, ToolSpec]]) -> None:
+    """Make tools findable: each with its key in the registry, its server, its name there."""
+    (first,) = con.execute("SELECT coalesce(max(doc) + 1, 0) FROM search_tools").fetchall()[0]
+    entries, found = [], []
+    for doc, (tool, server, name, spec) in enumerate(tools, first):
+        counted = document_words(spec, name, server)
+        length = sum(counted.values())
+        entries.append({"doc": doc, "tool": tool, "words": length})
+        found += [(word, doc, times, length) for word, times in counted.items()]
+    found.sort(key=itemgetter(0))
+    insert(con, "search_tools", entries)
+    insert_rows(con, "search_words", ("word", "doc", "times", "length"), found)
 
 
 def ranked(con: duckdb.DuckDBPyConnection, text: str, limit: int) -> list[dict[str, Any]]:
     """Return the tools that match `text` best; none when no word of it is known."""
-    asked = sorted(set(words_of(text)))
-    if not asked:
+    return _ranked(con, list(dict.fromkeys(words_of(text)))[:MOST_WORDS], limit)
+
+
+def similar(con: duckdb.DuckDBPyConnection, tool: str, limit: int) -> list[dict[str, Any]]:
+    """Return the listed tools whose words are most like those of `tool`, itself left out.
+
+    The score is a share of what the tool itself would have: 1.0 for a copy of equal length.
+    """
+    found = con.execute("SELECT doc FROM search_tools WHERE tool = ?", [tool]).fetchall()
+    if not found:
         return []
-    found = con.execute(_QUERY, [asked, limit])
+    words = con.execute(_TELLING, [found[0][0], TELLING_WORDS]).fetchall()
+    likes = _ranked(con, [row[0] for row in words], limit + 1)
+    (own,) = [like["score"] for like in likes if like["tool"] == tool] or [0.0]
+    others = [like for like in likes if like["tool"] != tool][:limit]
+    return [like | {"score": round(like["score"] / own, 4) if own else 0.0} for like in others]
+
+
+def _ranked(
+    con: duckdb.DuckDBPyConnection, words: Sequence[str], limit: int
+) -> list[dict[str, Any]]:
+    if not words:
+        return []
+    asked = ", ".join(f"${place}" for place in range(1, len(words) + 1))
+    found = con.execute(_QUERY.format(asked=asked, limit=int(limit)), list(words))
     columns = [column[0] for column in found.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]

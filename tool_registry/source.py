@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from synth.core.errors import BadInput
 from synth.core.mcp.session import Limits
@@ -119,6 +119,36 @@ class Source(Protocol):
 
         Raises:
             ServerFailed: no list; the outcome is recorded.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A server whose list is written down already: nothing is installed or started."""
+
+    target: Target
+    listing: Listing
+    """Its tools are raw entries of `tools/list`, or `normalize.Unreadable`."""
+    missing: str | None = None
+    """Why there is no list of it; None where there is one, and be it empty."""
+
+
+@runtime_checkable
+class Catalog(Protocol):
+    """One kind of place where lists of tools are written down."""
+
+    name: str
+    example: str
+    """What a user may write."""
+
+    def claims(self, text: str) -> bool:
+        """Say whether `text` is for this source. Reads nothing."""
+
+    def read(self, text: str) -> Iterable[Written]:
+        """Return the servers that are written down there, each once.
+
+        Raises:
+            BadInput: it cannot be read at all; a row that cannot is `Unreadable` instead.
         """
 
 

@@ -2,6 +2,7 @@
 
 toolloom crawl npm:@modelcontextprotocol/server-filesystem pypi:mcp-server-time
 toolloom crawl path/to/mcp.json
+toolloom crawl tools.jsonl catalog:mcp-registry tools:my-tools.json openapi:shop.yaml
 
 Packages are installed into the workspace with scripts off; servers run confined, without network,
 without this machine's environment. An interrupted crawl goes on where it was.
@@ -19,6 +20,7 @@ from synth.app._options import positive
 from synth.app._show import bar, command, line, show
 from synth.core.errors import TargetMissed
 from synth.core.store import Workspace
+from tool_registry.catalogs import Imported
 from tool_registry.crawl import Crawled, crawl
 from tool_registry.source import Bench
 
@@ -26,7 +28,10 @@ from tool_registry.source import Bench
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "source", nargs="+", help="npm:NAME, pypi:NAME[==VERSION], an mcp.json file"
+        "source",
+        nargs="+",
+        help="npm:NAME, pypi:NAME[==VERSION], an mcp.json file; catalog:PATH, JSON Lines, "
+        "tools:FILE (OpenAI), openapi:FILE, python:MODULE (your own code: it is imported)",
     )
     parser.add_argument(
         "--concurrency",
@@ -68,8 +73,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             )
         )
     if not arguments.json:
-        show("\n".join(text for server in report.servers for text in _lines(server)))
-    if len(report.failed) == len(report.servers):
+        shown_lines = [_catalog(item) for item in report.imported]
+        shown_lines += [text for server in report.servers for text in _lines(server)]
+        show("\n".join(shown_lines))
+    if report.servers and len(report.failed) == len(report.servers):
         first = report.failed[0]
         raise TargetMissed(
             f"no server could be listed: {first.reason or first.outcome}", where=first.server
@@ -77,8 +84,20 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "tools": report.tools,
         "servers": [asdict(server) for server in report.servers],
+        "imported": [asdict(item) for item in report.imported],
         "ledger": report.ledger,
     }
+
+
+def _catalog(item: Imported) -> str:
+    what = f"{item.servers} servers, {item.tools} tools"
+    if item.unlisted:
+        what += f", {item.unlisted} servers without a list"
+    if item.rejected:
+        why = ", ".join(f"{count} {reason}" for reason, count in item.reasons.items())
+        what += f", {item.rejected} rejected ({why})"
+    news = f"{item.changed} servers are new or changed" if item.changed else "nothing is new"
+    return line(f"{item.source}  {what}; {news}")
 
 
 def _lines(server: Crawled) -> Iterator[str]:

@@ -50,4 +50,9 @@ def _has_float(value: Any) -> bool:
 
 def content_key(value: Any, *, digits: int = 20) -> str:
     """Hash the canonical JSON of `value` to `digits` hexadecimal characters (4 bits each)."""
-    return hashlib.blake2b(canonical(value).encode(), digest_size=32).hexdigest()[:digits]
+    return text_key(canonical(value), digits=digits)
+
+
+def text_key(text: str, *, digits: int = 20) -> str:
+    """Hash canonical JSON text as `content_key` does, where it is at hand already."""
+    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()[:digits]
