@@ -112,7 +112,7 @@ class Asker:
 def prompt_key() -> str:
     """Return what changes when a prompt does."""
     load = prompts(PROMPTS)
-    return f"{load.hash('rules')}-{load.hash('call')}"
+    return "-".join(load.hash(name)[:6] for name in ("rules", "call", "repair"))
 
 
 def text_of(reply: Reply) -> str:
@@ -130,7 +130,7 @@ def text_of(reply: Reply) -> str:
 
 def again(request: Asked, said: str, refused: Refused) -> Asked:
     """Return the request to mend a reply."""
-    why = f"That was refused: {quoted(refused.why)}. Reply again with the whole JSON object."
+    why = prompts(PROMPTS).render("repair", why=quoted(refused.why))
     talk = [
         *request.messages,
         {"role": "assistant", "content": said[:_SAID]},
