@@ -95,10 +95,37 @@ def test_memory_is_bounded_for_one_process_and_for_all_of_them_and_without_an_ow
     shared = "import mmap\nmmap.mmap(-1, 1 << 32)"
     assert "Cannot allocate memory" in ran(shared).output
     ownerless = (
-        "import ctypes, os\nprint(ctypes.CDLL(None).shmget(0, 4096, 0o1600))\n"
+        "import ctypes, os\nlibrary = ctypes.CDLL(None)\nprint(library.shmget(0, 4096, 0o1600),"
+        "library.semget(0, 32000, 0o600), library.msgget(0, 0o600),"
+        "library.syscall(425, 64, bytes(256)), library.syscall(447, 0))\n"
         "try: os.memfd_create('x')\nexcept PermissionError: print('refused')"
     )
-    assert ran(ownerless).output == "-1\nrefused\n"
+    assert ran(ownerless).output == "-1 -1 -1 -1 -1\nrefused\n"
+
+
+_GIVEN_BACK = """
+import mmap, time
+zero = open("/dev/zero", "r+b")
+held = mmap.mmap(WHERE, 60 << 20)
+for at in range(0, 60 << 20, 1 << 20):
+    held[at : at + (1 << 20)] = b"x" * (1 << 20)
+    held.madvise(mmap.MADV_DONTNEED, at, 1 << 20)
+time.sleep(30)
+"""
+_ASIDE = "import socket, time\nheld = [socket.socketpair() for _ in range(90)]\ntime.sleep(30)"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        _GIVEN_BACK.replace("WHERE", "-1"),
+        _GIVEN_BACK.replace("WHERE", "zero.fileno()"),
+        _ASIDE,
+    ],
+    ids=["shared", "zero", "sockets"],
+)
+def test_memory_that_is_not_resident_counts_too(code):
+    assert ran(code, memory=60 << 20).ended == "memory"
 
 
 def test_time_is_bounded_whatever_a_program_does_against_it():

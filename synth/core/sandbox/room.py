@@ -62,9 +62,17 @@ LOOK_S = 0.1
 """Time between two looks at memory."""
 NO_RANDOM_ADDRESSES = 0x0040000
 PR_SET_SECCOMP, FILTER, ALLOW, REFUSE = 22, 2, 0x7FFF0000, 0x00050001
-MACHINES = {"x86_64": (0xC000003E, (29, 68, 319)), "aarch64": (0xC00000B7, (194, 186, 279))}
-"""Machine -> its number for seccomp(2), and those of shmget, msgget and memfd_create: what they
-make is memory that belongs to no process, so that no limit sees it."""
+MACHINES = {
+    "x86_64": (0xC000003E, (29, 64, 68, 319, 425, 447)),
+    "aarch64": (0xC00000B7, (194, 190, 186, 279, 425, 447)),
+}
+"""Machine -> its number for seccomp(2), and those of shmget, semget, msgget, memfd_create,
+io_uring_setup and memfd_secret: what they make is memory that belongs to no process, so that no
+limit sees it."""
+SOCKET = 425_984
+"""Bytes that wait in a socket at most: twice the usual net.core.wmem_max (socket(7))."""
+MAPS = 1 << 20
+"""Bytes of a list of mappings that are read; a longer one, of ten thousand, is of no program."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -181,23 +189,47 @@ def _watch(child: int, memory: int, wire: _socket.socket) -> None:
             if found[0] == child:
                 status = os.waitstatus_to_exitcode(found[1])
                 os._exit(status if status >= 0 else 128 - status)
-        if _resident() > memory:
+        if _taken() > memory:
             wire.send(b"memory")
             os._exit(FAILED)
         signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
 
 
-def _resident() -> int:
+def _taken() -> int:
     """Return the bytes of memory of all processes but this one; shared ones count each time."""
-    pages = 0
+    total = _sockets() * SOCKET
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             try:
                 with open(f"/proc/{name}/statm", "rb") as file:
-                    pages += int(file.read().split()[1])
-            except (OSError, IndexError):  # it has ended
+                    size, resident = map(int, file.read().split()[:2])
+                shared = _shared(name)
+            except (FileNotFoundError, ProcessLookupError):  # it has ended
                 continue
-    return pages * PAGE
+            total += resident * PAGE + (size * PAGE if shared is None else shared)
+    return total
+
+
+def _shared(process: str) -> int | None:
+    """Return the bytes of mappings that are shared and of no file; None where nobody can tell.
+
+    Whoever gives their pages back (madvise(2)) has them out of what is resident, not of memory.
+    """
+    try:
+        with open(f"/proc/{process}/maps", "rb") as file:
+            lines = file.read(MAPS).split(b"\n")
+    except PermissionError:
+        return None
+    if lines[-1]:  # cut short
+        return None
+    ranges = [one.split()[0].split(b"-") for one in lines if one.endswith(b" /dev/zero (deleted)")]
+    return sum(int(end, 16) - int(start, 16) for start, end in ranges)
+
+
+def _sockets() -> int:
+    """Return how many sockets are open, in all processes."""
+    with open("/proc/net/sockstat", "rb") as file:
+        return int(file.readline().split()[-1])  # sockets: used N
 
 
 def _become(
