@@ -179,7 +179,9 @@ class SandboxEnvironment:
         if problem is not None:
             return _failure("invalid_arguments", problem)
         try:
-            return ToolResult(ok=True, content=await self._tools[name](**arguments))
+            # To the schema, 2.0 is an integer, and no other number comes here.
+            exact = {k: int(v) if isinstance(v, float) else v for k, v in arguments.items()}
+            return ToolResult(ok=True, content=await self._tools[name](**exact))
         except files.Refused as refused:
             return _failure(refused.code, refused.message)
 
@@ -190,6 +192,8 @@ class SandboxEnvironment:
             text = canonical(dict(arguments))
         except ValueError as error:
             return f"The arguments are {error}."
+        except RecursionError:
+            return "The arguments are nested too deeply."
         if "\\u0000" in text and any("\0" in str(value) for value in arguments.values()):
             return "There are NUL characters in the arguments."
         for found in _validators(self._most)[name].iter_errors(dict(arguments)):

@@ -6,8 +6,11 @@ there is nothing outside that a path could reach.
 
 from __future__ import annotations
 
+import re
+
 from simulators.live.folder import MAX_DEPTH, MAX_ENTRIES, MAX_FILE, MAX_TOTAL, Link, Tree
 from simulators.sandbox.run import PLACE
+from simulators.sandbox.state import MAX_NAME
 
 MAX_LINES = 2_000
 """Lines of a file that are shown at once."""
@@ -15,7 +18,8 @@ MAX_SHOWN = 64_000
 """Characters of a file that are shown at once."""
 MAX_LISTED = 500
 """Entries of a list."""
-_MAX_LINKS, _MAX_NAME = 16, 255
+_MAX_LINKS = 16
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _ROOT = PLACE.strip("/").split("/")
 
 
@@ -69,7 +73,7 @@ def resolve(tree: Tree, path: str) -> str:
 
 def read(tree: Tree, path: str, first: int, count: int) -> str:
     """Return lines of a text file, the first of them number `first` (from 1)."""
-    lines = _text(tree, path).splitlines(keepends=True)
+    lines = _LINE.findall(_text(tree, path))  # as programs count them: a form feed ends none
     if lines and first > len(lines):
         raise Refused("not_found", f"{path!r} has only {len(lines)} lines.")
     shown = "".join(lines[first - 1 : first - 1 + count])
@@ -87,7 +91,7 @@ def write(tree: Tree, path: str, content: bytes) -> tuple[Tree, str]:
     if len(content) >= MAX_FILE:
         raise Refused("too_large", f"A file has less than {MAX_FILE} bytes.")
     parts = inside.split("/")
-    if len(parts) > MAX_DEPTH or any(len(part.encode()) > _MAX_NAME for part in parts):
+    if len(parts) > MAX_DEPTH or any(len(part.encode()) > MAX_NAME for part in parts):
         raise Refused("too_large", "The path is too long.")
     entries = dict(tree.entries)
     for depth in range(1, len(parts)):

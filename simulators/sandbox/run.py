@@ -50,6 +50,8 @@ _LASTED = re.compile(r"\b(Ran \d+ tests? in |(?:passed|failed|errors?|ran) in )\
 _PROGRAM = (sys.executable, "-I", "-S", room.__file__)
 _GRACE_S = 30.0
 """Time that a room has to begin and to end beside that of its command, on a busy machine too."""
+_WORDS = ("start", "memory", "time")
+"""What a room says of its end."""
 _END_S = 5.0
 """Time that a room has to end when it is told to."""
 
@@ -208,9 +210,11 @@ class _Attendant:
         if len(self.output) > self._limit:
             return "output"
         try:
-            return self._wire.recv(16).decode()
+            said = self._wire.recv(16).decode()
         except (BlockingIOError, ConnectionError):
             return ""
+        # Keeper and guard may both have a word; the first is what happened.
+        return next((word for word in _WORDS if said.startswith(word)), "")
 
     def close(self) -> None:
         """Let go of the room."""
@@ -221,12 +225,12 @@ class _Attendant:
 
 def _ran(state: State, attending: _Attendant, bounds: Bounds) -> Ran:
     said = attending.output.decode("utf-8", errors="backslashreplace")
-    status = attending.process.returncode
-    if attending.room < 0 or status is None:
+    status, word = attending.process.returncode, attending.word()
+    if attending.room < 0 or status is None or word == "start":
         line = (said.strip().splitlines() or ["the room does not begin"])[-1]
         raise NoConfinement(line, where=NAME, remedy="user namespaces are needed; see doctor")
     found = Tree.scan(attending.room, server=NAME, lenient=True)
-    return Ran(state.then(found), status, _shown(said, bounds.shown), attending.word())
+    return Ran(state.then(found), status, _shown(said, bounds.shown), word)
 
 
 def _shown(text: str, most: int) -> str:

@@ -8,12 +8,25 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from simulators.live.folder import CLOCK_NS, FILE_MODE, FOLDER_MODE, Link, Tree
+from simulators.live.folder import (
+    CLOCK_NS,
+    FILE_MODE,
+    FOLDER_MODE,
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MAX_FILE,
+    MAX_TOTAL,
+    Link,
+    Tree,
+)
 from synth.core.errors import BadRow
 from synth.core.sandbox import room
 
 _FORMAT = "toolloom/sandbox/1"
 _CLOCK_S = CLOCK_NS // 10**9
+_MAX_STEP = 1 << 31
+MAX_NAME, _MAX_TARGET = 255, 4095
+"""Bytes of a name, and of what a link leads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +72,7 @@ class State:
         """Read what `pack` wrote.
 
         Raises:
-            BadRow: `data` is no packed state.
+            BadRow: `data` is no packed state, or of a folder that cannot be.
         """
         head, _, packed = data.partition(b"\n")
         tree = Tree.unpack(packed)
@@ -67,8 +80,33 @@ class State:
             said = orjson.loads(head)
             if said["format"] != _FORMAT:
                 raise ValueError(f"its format is {said['format']!r}")
-            pairs = zip(sorted(tree.entries), said["steps"], strict=True)
-            steps = {path: int(number) for path, number in pairs if number}
-            return cls(tree, steps, int(said["step"]))
+            _check(tree)
+            step, numbers = said["step"], said["steps"]
+            if not all(type(number) is int and 0 <= number <= step for number in [*numbers, step]):
+                raise ValueError("its steps are no numbers up to that of the last")
+            if step > _MAX_STEP:
+                raise ValueError("it has too many steps")
+            pairs = zip(sorted(tree.entries), numbers, strict=True)
+            return cls(tree, {path: number for path, number in pairs if number}, step)
         except (ValueError, TypeError, KeyError) as error:
             raise BadRow(f"not a snapshot of a sandbox: {error}") from error
+
+
+def _check(tree: Tree) -> None:
+    """Raise ValueError if no folder within the bounds is like that: a snapshot may be anybody's."""
+    entries = tree.entries
+    sizes = [len(entry) for entry in entries.values() if isinstance(entry, bytes)]
+    if len(entries) > MAX_ENTRIES or sum(sizes) > MAX_TOTAL or max(sizes, default=0) >= MAX_FILE:
+        raise ValueError("its folder is too large")
+    for path, entry in entries.items():
+        parts = path.split("/")
+        if len(parts) > MAX_DEPTH + 1 or any(
+            part in ("", ".", "..") or "\0" in part or len(os.fsencode(part)) > MAX_NAME
+            for part in parts
+        ):
+            raise ValueError(f"{path[:80]!r} is no path in a folder")
+        if len(parts) > 1 and entries.get("/".join(parts[:-1]), b"") is not None:
+            raise ValueError(f"{path[:80]!r} lies in no folder")
+        target = os.fsencode(entry.target) if isinstance(entry, Link) else b"."
+        if not target or b"\0" in target or len(target) > _MAX_TARGET:
+            raise ValueError(f"{path[:80]!r} leads nowhere")

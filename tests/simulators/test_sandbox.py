@@ -2,13 +2,14 @@
 
 import asyncio
 import dataclasses
+import functools
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulators.live.folder import MAX_FILE, Link, Tree
+from simulators.live.folder import MAX_ENTRIES, MAX_FILE, Link, Tree
 from simulators.sandbox import files
 from simulators.sandbox.environment import SandboxEnvironment
 from simulators.sandbox.project import Project, example, example_names, shipped
@@ -207,6 +208,9 @@ def test_no_path_leads_to_something_above_the_folder(parts):
     assert not isinstance(TREE.entries.get(inside), Link)
 
 
+NESTED = functools.reduce(lambda inner, _: [inner], range(5_000), [])
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [
@@ -224,6 +228,7 @@ def test_no_path_leads_to_something_above_the_folder(parts):
         (("edit_file", {"path": "a.txt", "old_text": "three", "new_text": ""}), "not_found"),
         (("list_files", {"path": "a.txt"}), "not_a_folder"),
         (("run_bash", {"command": "a\0b"}), "invalid_arguments"),
+        (("run_bash", {"command": NESTED}), "invalid_arguments"),
         (("run_bash", {"command": "a", "timeout": 10**6}), "invalid_arguments"),
         (("write_file", {"path": "f", "content": "\ud800"}), "invalid_arguments"),
     ],
@@ -255,6 +260,16 @@ def test_files_are_read_listed_written_and_edited_without_a_run():
     }  # fmt: skip
 
 
+def test_lines_are_those_of_programs_and_a_number_is_whole_however_it_is_written():
+    project = dataclasses.replace(PROJECT, files={"a": "a\fb\u2028c\nd\r\ne".encode()})
+    _, (second, rest) = played(
+        ("read_file", {"path": "a", "first_line": 2.0, "lines": 1.0}),
+        ("read_file", {"path": "a", "first_line": 3}),
+        project=project,
+    )
+    assert (second.content, rest.content) == ("d\r\n[1 more lines]\n", "e")
+
+
 def test_a_list_and_a_file_that_are_long_are_cut_and_say_so():
     many = {f"{number:04}": b"" for number in range(600)}
     project = dataclasses.replace(PROJECT, files={**many, "wide": b"x" * 70_000})
@@ -281,6 +296,35 @@ def test_a_state_that_is_packed_comes_back_and_remembers_what_changed_when(one, 
     assert set(second.steps.values()) <= {1}
     third = second.then(second.tree)
     assert (third.steps, third.step) == (second.steps, 2)
+
+
+@pytest.mark.parametrize(
+    ("tree", "why"),
+    [
+        (Tree({"../x": b""}), "no path"),
+        (Tree({"/etc/x": b""}), "no path"),
+        (Tree({"a": None, "a//b": b""}), "no path"),
+        (Tree({"": b""}), "no path"),
+        (Tree({"a\0b": b""}), "no path"),
+        (Tree({"ü" * 128: b""}), "no path"),
+        (Tree.of({"d/" * 40 + "f": b""}), "no path"),
+        (Tree({"a/b": b""}), "in no folder"),
+        (Tree({"a": b"", "a/b": b""}), "in no folder"),
+        (Tree({"a": Link("b\0c")}), "leads nowhere"),
+        (Tree({"a": Link("")}), "leads nowhere"),
+        (Tree({str(number): b"" for number in range(MAX_ENTRIES + 1)}), "too large"),
+        (Tree({"a": bytes(MAX_FILE)}), "too large"),
+    ],
+)
+def test_a_snapshot_of_a_folder_that_cannot_be_is_refused(tree, why):
+    with pytest.raises(BadRow, match=why):
+        State.unpack(State(tree).pack())
+
+
+@pytest.mark.parametrize(("steps", "step"), [(2, 1), (-1, 1), (1.5, 2), (0, 1 << 40), (True, 1)])
+def test_a_snapshot_with_steps_that_cannot_be_is_refused(steps, step):
+    with pytest.raises(BadRow, match="steps"):
+        State.unpack(State(Tree({"a": b""}), {"a": steps}, step).pack())
 
 
 def test_every_example_is_some_seeds_and_begins_with_its_files():

@@ -263,6 +263,13 @@ def test_a_room_that_cannot_be_made_is_an_error_that_says_why(monkeypatch):
         ran("true")
 
 
+def test_a_command_that_is_not_started_is_an_error_and_not_a_folder_that_was_lost():
+    with pytest.raises(NoConfinement, match="not started"):
+        asyncio.run(run(["/none"], State(Tree({"a": b"a"})), seconds=5.0))
+    with pytest.raises(NoConfinement, match="null"):
+        asyncio.run(run([bash(), "-c", "ls"], State(Tree({"a\0": b""})), seconds=5.0))
+
+
 def test_a_room_that_does_not_come_to_its_end_is_nobodys_verdict(monkeypatch):
     monkeypatch.setattr(sandbox_run, "_GRACE_S", -19.5)
     with pytest.raises(ToolloomError, match="neither began nor ended"):

@@ -14,8 +14,9 @@ can neither trace nor end it. When the guard ends, every process of the room has
 
 On the descriptor WIRE, a stream socket: the starter sends what it wants (words as `launch.py` takes
 them, NUL between them) and the files, each after its length (8 bytes, big endian). It gets one byte
-with the descriptor of the room. A word may follow that says why the command was ended: `time`,
-`memory`. Nothing of it is in arguments, which the command could read.
+with the descriptor of the room. A word may follow that says why the command was ended, `time` or
+`memory`, or that it was not started: `start`. Nothing of it is in arguments, which the command
+could read.
 """
 
 from __future__ import annotations
@@ -251,7 +252,8 @@ def _become(
         libc.personality(NO_RANDOM_ADDRESSES)  # of use to repeat a run; no matter if it fails
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         os.execve(command[0], command, os.environ)
-    except OSError as error:
+    except (OSError, ValueError, struct.error) as error:
+        wire.send(b"start")
         os.write(2, f"toolloom: not started: {error}\n".encode())
         os._exit(FAILED)
 
