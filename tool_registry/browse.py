@@ -2,6 +2,7 @@
 
 stats(workspace)                     counts, effects, servers, what failed
 search(workspace, "send a message")  ranked tools
+similar(workspace, "send_message")   tools that are most like one
 show(workspace, "get_current_time")  everything known of one tool
 sql(workspace, "SELECT ...")         any query, within limits
 specs(workspace, server="pypi:…")    tools as `ToolSpec`
@@ -21,6 +22,7 @@ from synth.core.errors import BadInput, BadRow, UnknownName
 from synth.core.store import Workspace
 from synth.core.types import ToolSpec
 from tool_registry.search import ranked
+from tool_registry.search import similar as alike
 
 MAX_ROWS = 1000
 QUERY_S = 30.0
@@ -82,6 +84,16 @@ def search(workspace: Workspace, text: str, limit: int = 10) -> list[dict[str, A
         return ranked(con, text, limit)
 
 
+def similar(workspace: Workspace, name_or_key: str, limit: int = 10) -> list[dict[str, Any]]:
+    """Return the tools most like one, best first; a copy of it scores 1.
+
+    Raises:
+        UnknownName, BadInput: as `show`.
+    """
+    with workspace.read() as con:
+        return alike(con, _found(con, name_or_key), limit)
+
+
 def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
     """Return everything known of one tool.
 
@@ -95,20 +107,7 @@ def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
         BadInput: several servers have one; lists them.
     """
     with workspace.read() as con:
-        found = con.execute(
-            "SELECT DISTINCT tool FROM tools WHERE $1 IN (tool, name, function_name) UNION "
-            "SELECT tool FROM tool_versions WHERE $1 IN (spec, definition) ORDER BY 1",
-            [name_or_key],
-        ).fetchall()
-        if not found:
-            names = con.execute("SELECT name FROM tools UNION SELECT tool FROM tools").fetchall()
-            raise UnknownName("tool", name_or_key, (row[0] for row in names))
-        if len(found) > 1:
-            listed = ", ".join(row[0] for row in found[:10])
-            raise BadInput(
-                f"{len(found)} servers have a tool {name_or_key!r}", remedy=f"name one of: {listed}"
-            )
-        tool = found[0][0]
+        tool = _found(con, name_or_key)
         (about,) = _rows(con, "SELECT * FROM tools WHERE tool = $1", tool)
         (server,) = _rows(con, "SELECT * FROM servers WHERE server = $1", about["server"])
         versions = _rows(
@@ -122,6 +121,24 @@ def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
             version[column] = None if version[column] is None else orjson.loads(version[column])
     versions.sort(key=lambda version: -int(version["version"]))
     return {**about, "about_server": server, "versions": versions, "crawls": crawls}
+
+
+def _found(con: duckdb.DuckDBPyConnection, name_or_key: str) -> str:
+    """Return the key of the one tool that is meant."""
+    found = con.execute(
+        "SELECT DISTINCT tool FROM tools WHERE $1 IN (tool, name, function_name) UNION "
+        "SELECT tool FROM tool_versions WHERE $1 IN (spec, definition) ORDER BY 1",
+        [name_or_key],
+    ).fetchall()
+    if not found:
+        names = con.execute("SELECT name FROM tools UNION SELECT tool FROM tools").fetchall()
+        raise UnknownName("tool", name_or_key, (row[0] for row in names))
+    if len(found) > 1:
+        listed = ", ".join(row[0] for row in found[:10])
+        raise BadInput(
+            f"{len(found)} servers have a tool {name_or_key!r}", remedy=f"name one of: {listed}"
+        )
+    return str(found[0][0])
 
 
 def sql(

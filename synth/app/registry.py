@@ -3,6 +3,7 @@
 toolloom registry stats
 toolloom registry search "read a file"
 toolloom registry show read_text_file
+toolloom registry similar read_text_file
 toolloom registry sql "SELECT server, count(*) FROM tools GROUP BY ALL"
 """
 
@@ -27,8 +28,8 @@ WIDEST = 10_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("action", choices=["stats", "search", "show", "sql"])
-    parser.add_argument("text", nargs="?", help="what to search, show or ask")
+    parser.add_argument("action", choices=["stats", "search", "show", "similar", "sql"])
+    parser.add_argument("text", nargs="?", help="what to search, show, compare or ask")
     parser.add_argument(
         "--limit", type=positive, default=20, metavar="N", help="rows (default: 20)"
     )
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if left_out is not None:
         say(f"installed applications are left out: {left_out}")
     if not arguments.json:
-        if arguments.action == "search":
+        if arguments.action in ("search", "similar"):
             _show_found(result["rows"])
         else:
             _show(result)
@@ -67,7 +68,14 @@ def _stats(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any
 
 
 def _search(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
-    found = browse.search(workspace, arguments.text, arguments.limit)
+    return _ranking(browse.search(workspace, arguments.text, arguments.limit))
+
+
+def _similar(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
+    return _ranking(browse.similar(workspace, arguments.text, arguments.limit))
+
+
+def _ranking(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     columns = ("tool", "effect", "score", "description")
     return {"columns": list(columns), "rows": [[tool[c] for c in columns] for tool in found]}
 
@@ -85,9 +93,10 @@ def _sql(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
 _EXAMPLES = {
     "search": "toolloom registry search 'cancel a booking'",
     "show": "toolloom registry show cancel_booking",
+    "similar": "toolloom registry similar cancel_booking",
     "sql": "toolloom registry sql 'SELECT server, count(*) FROM tools GROUP BY ALL'",
 }
-_ANSWERS = {"stats": _stats, "search": _search, "show": _one, "sql": _sql}
+_ANSWERS = {"stats": _stats, "search": _search, "show": _one, "similar": _similar, "sql": _sql}
 
 
 def _tool_page(result: dict[str, Any]) -> str:
@@ -115,7 +124,8 @@ def _show_found(rows: Sequence[Sequence[Any]]) -> None:
     if not rows:
         show("nothing matches")
     for tool, effect, score, description in rows:
-        show(f"{line(tool)}  {effect}  (score {score:.1f})\n    {line(description)}")
+        shown = f"{score:.1f}" if score > 1 else f"{score:.2f}"
+        show(f"{line(tool)}  {effect}  (score {shown})\n    {line(description)}")
 
 
 def _show(result: dict[str, Any]) -> None:

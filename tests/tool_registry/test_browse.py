@@ -326,3 +326,21 @@ def test_a_bad_query_is_one_clear_line(filled, query, words):
     with pytest.raises(BadInput, match=words) as failure:
         browse.sql(filled, query, limit_s=0.5)
     assert "\n" not in str(failure.value)
+
+
+def test_similar_tools_are_found_by_what_they_say_and_a_copy_scores_one(workspace):
+    tools = [
+        raw("send_mail", "Sends a mail to a person.", address="of the person", text="of the mail"),
+        raw("post_message", "Sends a text to a person.", text="of the message"),
+        raw("draw_circle", "Draws.", radius="in pixels"),
+    ]
+    enter(workspace, entry(1, tools), entry(2, tools[:1], server="pypi:notes2"))
+    found = browse.similar(workspace, "pypi:notes/send_mail")
+    assert [tool["tool"] for tool in found][:2] == [
+        "pypi:notes2/send_mail",
+        "pypi:notes/post_message",
+    ]
+    assert found[0]["score"] > 0.9 > 0.6 > found[1]["score"] > 0
+    assert "pypi:notes/send_mail" not in [tool["tool"] for tool in found]
+    with pytest.raises(UnknownName):
+        browse.similar(workspace, "send_male")

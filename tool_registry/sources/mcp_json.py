@@ -7,6 +7,7 @@ the file are replaced: listing needs none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +26,8 @@ from tool_registry.sources import npm, pypi
 _FORM = '{"mcpServers": {"name": {"command": "...", "args": []}}}'
 _CONTAINERS = frozenset({"docker", "podman"})
 _PROJECT_OPTIONS = frozenset({"--directory", "--project", "--prefix", "-C"})
+_OF_ANOTHER = re.compile("[a-z-]{2,}:")
+"""How words for other sources begin: `tools:FILE.json`."""
 _CODE = frozenset({".py", ".js", ".mjs", ".cjs", ".ts"})
 
 
@@ -36,7 +39,7 @@ class McpJson:
 
     def claims(self, text: str) -> bool:
         """Say whether `text` is for this source."""
-        return text.endswith(".json")
+        return text.endswith(".json") and not _OF_ANOTHER.match(text)
 
     def targets(self, text: str) -> Sequence[Target]:
         """Return every server of the file that is not disabled."""
