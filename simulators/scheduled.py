@@ -12,6 +12,7 @@ next one, to which the same happens.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from synth.core.types import Diff, Scalar, ToolResult, ToolSpec
 
 SECONDS = (20, 240)
 """Least and most that a call takes, and what is said until the next one."""
+_REMEDY = "give one that an environment with this schedule made"
 
 
 class Scheduled:
@@ -39,6 +41,8 @@ class Scheduled:
         self.real = environment.real
         self._environment = environment
         self._schedule = schedule
+        self._mark = hashlib.sha256(schedule.model_dump_json().encode()).hexdigest()[:16]
+        """Tells this schedule from others, in snapshots."""
         self._calls = 0
         """Calls that did not fail."""
         self._seconds = 0
@@ -99,21 +103,25 @@ class Scheduled:
 
     async def snapshot(self) -> bytes:
         """Return the whole state, and how far the schedule has come."""
-        head = orjson.dumps([self._calls, self._seconds, self._gone])
+        head = orjson.dumps([self._mark, self._calls, self._seconds, self._gone])
         return head + b"\n" + await self._environment.snapshot()
 
     async def restore(self, state: bytes) -> None:
         """Go back to a snapshot of an environment with this schedule.
 
         Raises:
-            BadInput: it is none of this kind.
+            BadInput: it is none of this kind, or one with another schedule.
         """
         head, _, inner = state.partition(b"\n")
         try:
-            calls, seconds, gone = map(int, orjson.loads(head))
+            mark, *numbers = orjson.loads(head)
+            calls, seconds, gone = numbers
         except (ValueError, TypeError) as error:
             what = "not a snapshot of an environment with a schedule"
-            raise BadInput(what, where="restore", remedy="give one that it made") from error
+            raise BadInput(what, where="restore", remedy=_REMEDY) from error
+        right = all(type(number) is int and number >= 0 for number in numbers)
+        if mark != self._mark or not right or gone > len(self._schedule.due):
+            raise BadInput("a snapshot with another schedule", where="restore", remedy=_REMEDY)
         await self._environment.restore(inner)
         self._calls, self._seconds, self._gone = calls, seconds, gone
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime
 
+_DAY = 86_400
+"""Seconds; more of them make no difference."""
+
 
 class Clock:
     """Stands still until it is wound, and never leaves the day on which it started.
@@ -21,11 +24,11 @@ class Clock:
         """Since the start."""
 
     def wind(self, seconds: int) -> None:
-        """Let it be so many seconds after the start, or the last second of the day."""
+        """Let it be so many seconds after the start, or the last second of that day if sooner."""
         if seconds == self.seconds:
             return
         self.seconds = seconds
         start = datetime.datetime.fromisoformat(self._start)
-        moved = start + datetime.timedelta(seconds=seconds)
-        last = start.replace(hour=23, minute=59, second=59)
-        self.now = min(moved, last).isoformat(timespec="seconds")
+        left = start.replace(hour=23, minute=59, second=59) - start
+        moved = start + min(datetime.timedelta(seconds=min(seconds, _DAY)), left)
+        self.now = moved.isoformat(timespec="seconds")

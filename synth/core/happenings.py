@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from synth.core.messages import Frozen
 from synth.core.outcomes import Probability
@@ -53,9 +53,9 @@ class Due(Frozen):
     """One event that is to happen."""
 
     event: str
-    second: int
+    second: int = Field(ge=0, le=60 * MOST_MINUTES)
     """When, counted from the start of the episode on the environment's own clock."""
-    chance: int
+    chance: int = Field(ge=0)
     """What its SQL sees as `:chance`: which row, how many."""
 
 
@@ -69,3 +69,11 @@ class Schedule(Frozen):
     """Decides how long each call takes."""
     due: tuple[Due, ...] = ()
     """The earliest first."""
+
+    @field_validator("due")
+    @classmethod
+    def _in_order(cls, due: tuple[Due, ...]) -> tuple[Due, ...]:
+        seconds = [one.second for one in due]
+        if seconds != sorted(seconds):
+            raise ValueError("what is due later stands before what is due earlier")
+        return due

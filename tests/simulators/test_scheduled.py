@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from simulators.check import check_environment
 from simulators.faulty import Faulty
@@ -214,8 +215,8 @@ def test_a_users_own_call_takes_time_too():
         return [pair async for pair in minutes()]
 
     for before, after in asyncio.run(go()):
-        calls, seconds, _ = json.loads(after.partition(b"\n")[0])
-        assert calls == json.loads(before.partition(b"\n")[0])[0] + 1
+        _, calls, seconds, _ = json.loads(after.partition(b"\n")[0])
+        assert calls == json.loads(before.partition(b"\n")[0])[1] + 1
         assert seconds >= SECONDS[0]
     assert scheduled().user_tools() == ()
 
@@ -227,6 +228,43 @@ def test_a_snapshot_of_another_kind_is_told():
     plain.reset_now(7)
     with pytest.raises(BadInput, match="schedule"):
         asyncio.run(environment.restore(plain.snapshot_now()))
+
+
+@pytest.mark.parametrize(
+    "numbers", [[0, 0, 3], [0, -1, 0], [-1, 0, 0], [0, 1.5, 0], [True, 0, 0], [0, 0], ["0", 0, 0]]
+)
+def test_a_snapshot_that_no_episode_of_this_schedule_can_come_to_is_refused(numbers):
+    environment = scheduled(ARRIVE, BORROW)
+    asyncio.run(environment.reset(7))
+    mine = asyncio.run(environment.snapshot())
+    head, _, inner = mine.partition(b"\n")
+    hostile = json.dumps([json.loads(head)[0], *numbers]).encode() + b"\n" + inner
+    with pytest.raises(BadInput, match="schedule"):
+        asyncio.run(environment.restore(hostile))
+    assert asyncio.run(environment.snapshot()) == mine
+
+
+@pytest.mark.parametrize("other", [scheduled(ARRIVE), scheduled(ARRIVE, BORROW, seed=2)])
+def test_a_snapshot_with_another_schedule_is_refused(other):
+    environment = scheduled(ARRIVE, BORROW)
+    run(environment, [CLOCK] * 3)
+    state = asyncio.run(environment.snapshot())
+    asyncio.run(other.reset(7))
+    with pytest.raises(BadInput, match="another schedule"):
+        asyncio.run(other.restore(state))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"seed": 1, "due": [BORROW.model_dump(), ARRIVE.model_dump()]},
+        {"seed": 1, "due": [ARRIVE.model_dump() | {"second": -1}]},
+        {"seed": 1, "due": [ARRIVE.model_dump() | {"second": 10**12}]},
+    ],
+)
+def test_a_schedule_that_nobody_drew_is_refused(row):
+    with pytest.raises(ValidationError):
+        Schedule.model_validate(row)
 
 
 def test_an_event_that_an_application_does_not_have_is_told():
@@ -242,6 +280,8 @@ def test_the_clock_never_leaves_the_day():
     clock.wind(90)
     assert clock.now == "2026-03-02T23:31:30"
     clock.wind(7200)
+    assert clock.now == "2026-03-02T23:59:59"
+    clock.wind(10**15)
     assert clock.now == "2026-03-02T23:59:59"
     clock.wind(0)
     assert clock.now == "2026-03-02T23:30:00"
