@@ -28,7 +28,11 @@ def sampled(stage, kind, seed):
         return reason.what
 
 
-@pytest.mark.parametrize("kind", TaskKind)
+KINDS = [kind for kind in TaskKind if kind is not TaskKind.USER_ACT]
+"""Those of an application whose users hold no tools."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_same_chance_gives_the_same_task(workshop, kind):
     first, second = Stage(workshop), Stage(workshop)
     # One of the two has a past.
@@ -49,12 +53,12 @@ def test_the_same_chance_gives_the_same_task_in_another_process():
         "from synth.core.types import TaskKind\n"
         "stage = Stage(Engine(load_application(sys.argv[1])))\n"
         "tools = tuple(stage.application.specs)\n"
-        "for kind in TaskKind:\n"
-        "    print(blueprint(stage, kind, tools, 2, random.Random(5)).key)\n"
+        "for kind in sys.argv[2:]:\n"
+        "    print(blueprint(stage, TaskKind(kind), tools, 2, random.Random(5)).key)\n"
     )
     runs = [
         subprocess.run(
-            [sys.executable, "-c", program, str(WORKSHOP)],
+            [sys.executable, "-c", program, str(WORKSHOP), *KINDS],
             capture_output=True,
             text=True,
             check=True,
@@ -63,7 +67,7 @@ def test_the_same_chance_gives_the_same_task_in_another_process():
         for seed in ("1", "2")
     ]
     assert runs[0] == runs[1]
-    assert len(set(runs[0].split())) == len(TaskKind)
+    assert len(set(runs[0].split())) == len(KINDS)
 
 
 # --- when nothing suits ----------------------------------------------------------------------

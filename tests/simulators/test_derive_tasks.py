@@ -210,7 +210,9 @@ def test_decoys_run_and_end_elsewhere(made):
             else:
                 assert diff not in task.diffs, (task.clauses, name)
     for kind in kinds(stage):
-        wanted = {"wrongful_compliance"} if kind in REFUSALS else {"wrong_entity"}
+        # What waits for a user is often the only one of its kind that they have.
+        other = set() if kind is TaskKind.USER_ACT else {"wrong_entity"}
+        wanted = {"wrongful_compliance"} if kind in REFUSALS else other
         for name in {*wanted, "over_write"}:
             assert counts[kind, name] >= 0.5 * len(of_kind(tasks, kind)), (kind, name)
 

@@ -141,7 +141,7 @@ def result(**changed):
 def test_an_evaluation_is_told_with_its_interval_and_who_broke_what():
     assert page("m", result()) == [
         "m on hotel: 5 of 24 passed (21 %; 95 % interval 9 to 40 %)",
-        "    19 state",
+        "    19 state      the final state is not the one that was wanted",
         "     5 accepted",
         "3 without a verdict, in no rate; broken by: environment 2, judge 1",
     ]
