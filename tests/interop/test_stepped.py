@@ -5,6 +5,7 @@ import dataclasses
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -347,6 +348,9 @@ def test_threads_that_begin_at_once_meet_in_one_loop(monkeypatch):
                 assert len(set(pool.map(first, range(8)))) == 1
                 (loop,) = made.values()
                 loop.call_soon_threadsafe(loop.stop)
+                while loop.is_running():
+                    time.sleep(0.001)
+                loop.close()
     finally:
         sys.setswitchinterval(before)
 
