@@ -24,6 +24,10 @@ MOST_WORDS = 64
 TELLING_WORDS = 24
 """Words of a tool that its likes are sought with."""
 MAX_WORD = 40
+MANY = 100_000
+UNSORTED = 0.15
+"""Words that come at once, alone and as a share of all, after which everything is sorted."""
+_SHOWN = ("doc", "tool", "words", "server", "name", "function_name", "effect", "description")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _STOP = frozenset(
     ("a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "its", "of",
@@ -46,9 +50,8 @@ best AS (
     SELECT doc, round(sum(weight * times / (times + 0.3 + slope * length)), 9) AS score
     FROM hits JOIN weights USING (word) GROUP BY doc ORDER BY score DESC, doc LIMIT {limit}
 )
-SELECT s.tool, c.server, c.name, c.function_name, c.effect, c.description, best.score
-FROM best JOIN search_tools s USING (doc) JOIN catalogue c ON c.tool = s.tool
-ORDER BY score DESC, s.tool
+SELECT tool, server, name, function_name, effect, description, score
+FROM best JOIN search_tools USING (doc) ORDER BY score DESC, tool
 """
 _TELLING = """
 SELECT w.word FROM search_words w JOIN (
@@ -88,10 +91,8 @@ def document_words(spec: ToolSpec, name: str, server: str) -> Counter[str]:
 
 def forget(con: duckdb.DuckDBPyConnection, servers: Sequence[str]) -> None:
     """Take the tools of servers out of what is searched."""
-    of_servers = (
-        "SELECT doc FROM search_tools JOIN tools USING (tool) WHERE server IN (SELECT unnest($1))"
-    )
-    docs = [row[0] for row in con.execute(of_servers, [list(servers)]).fetchall()]
+    query = "SELECT doc FROM search_tools WHERE server IN (SELECT unnest($1))"
+    docs = [row[0] for row in con.execute(query, [list(servers)]).fetchall()]
     if docs:
         for table in ("search_words", "search_tools"):
             con.execute(f"DELETE FROM {table} WHERE doc IN (SELECT unnest($1))", [docs])
@@ -104,11 +105,23 @@ def learn(con: duckdb.DuckDBPyConnection, tools: Sequence[tuple[str, str, str, T
     for doc, (tool, server, name, spec) in enumerate(tools, first):
         counted = document_words(spec, name, server)
         length = sum(counted.values())
-        entries.append({"doc": doc, "tool": tool, "words": length})
+        shown = (server, name, spec.name, str(spec.effect), spec.description)
+        entries.append(dict(zip(_SHOWN, (doc, tool, length, *shown), strict=True)))
         found += [(word, doc, times, length) for word, times in counted.items()]
     found.sort(key=itemgetter(0))
     insert(con, "search_tools", entries)
     insert_rows(con, "search_words", ("word", "doc", "times", "length"), found)
+    (words,) = con.execute("SELECT count(*) FROM search_words").fetchall()[0]
+    if max(MANY, words * UNSORTED) < len(found) < words:  # alone, it is in order already
+        sort(con)
+
+
+def sort(con: duckdb.DuckDBPyConnection) -> None:
+    """Bring all words in order again: a search of words in ten heaps costs three times as much."""
+    con.execute("CREATE TEMP TABLE sorted AS FROM search_words ORDER BY word, doc")
+    con.execute("DELETE FROM search_words")
+    con.execute("INSERT INTO search_words FROM sorted ORDER BY word, doc")
+    con.execute("DROP TABLE sorted")
 
 
 def ranked(con: duckdb.DuckDBPyConnection, text: str, limit: int) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from synth.core import store
 from synth.core.application import Application
 from synth.core.errors import BadInput, UnknownName
 from synth.core.protocols import Edge
@@ -344,3 +345,33 @@ def test_similar_tools_are_found_by_what_they_say_and_a_copy_scores_one(workspac
     assert "pypi:notes/send_mail" not in [tool["tool"] for tool in found]
     with pytest.raises(UnknownName):
         browse.similar(workspace, "send_male")
+
+
+def test_a_registry_of_an_earlier_version_is_searched_as_before(tmp_path, monkeypatch):
+    earlier = store._migrations()[:5]
+    workspace = Workspace(tmp_path)
+    at = "TIMESTAMP '2026-01-01'"
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "_migrations", lambda: earlier)
+        with workspace.write() as con:
+            con.execute(
+                f"INSERT INTO servers VALUES ('s', 'npm', 's', 's', 'MIT', NULL, {at}, {at})"
+            )
+            for name, listed in (("a", True), ("b", False)):
+                con.execute(
+                    f"INSERT INTO tools VALUES ('s/{name}', 's', '{name}', '{name}', NULL, NULL, 1, "
+                    f"{listed}, {at}, {at})"
+                )
+                con.execute(
+                    "INSERT INTO tool_versions (tool, version, spec, definition, description, "
+                    "parameters, effect, effect_source, provenance, document, raw_hash, "
+                    "semantic_hash, description_hash, flags, seen_at) VALUES "
+                    f"('s/{name}', 1, 'k', 'd', 'Reads.', '{{}}', 'read', 'inferred', '{{}}', "
+                    f"'{{}}', 'h', 'h', 'h', '[]', {at})"
+                )
+                con.execute(f"INSERT INTO search_tools VALUES ('s/{name}', 4)")
+                con.execute(
+                    f"INSERT INTO search_words VALUES ('read', 's/{name}', 1), ('{name}', 's/{name}', 3)"
+                )
+    (found,) = browse.search(workspace, "read")  # what is no longer listed is not found
+    assert (found["tool"], found["effect"], found["description"]) == ("s/a", "read", "Reads.")

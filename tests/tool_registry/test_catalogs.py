@@ -9,7 +9,7 @@ import pytest
 
 from synth.core.errors import BadInput
 from synth.core.store import Workspace
-from tool_registry import browse
+from tool_registry import browse, search
 from tool_registry.catalogs import import_catalog
 from tool_registry.language import language_of
 from tool_registry.licence import spdx
@@ -300,3 +300,15 @@ def test_all_of_the_real_catalog_is_in_within_ten_seconds_of_cpu(workspace):
     assert report.tools == 9623
     assert report.reasons == {"dangling_ref": 2, "duplicate": 3, "invalid_schema": 8}
     assert import_catalog(SOURCE, str(CATALOGS / "mcp_tools.jsonl.gz"), workspace).changed == 0
+
+
+def test_words_that_come_in_many_heaps_are_brought_in_order_and_found_as_before(
+    workspace, lines, monkeypatch
+):
+    monkeypatch.setattr(search, "MANY", 2)
+    import_catalog(SOURCE, lines(tool("zebra"), tool("ant", "other")), workspace)
+    import_catalog(SOURCE, lines(tool("bee", "third"), name="more.jsonl"), workspace)
+    words = [row[0] for row in rows(workspace, "SELECT word FROM search_words ORDER BY rowid")]
+    assert words == sorted(words)
+    for name in ("zebra", "ant", "bee"):
+        assert browse.search(workspace, name)[0]["name"] == name

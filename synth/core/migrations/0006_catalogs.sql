@@ -3,15 +3,21 @@
 ALTER TABLE crawls ADD COLUMN content VARCHAR;  -- hash of what a catalog said; NULL when a server was asked
 ALTER TABLE tool_versions ADD COLUMN language VARCHAR;  -- of the description: en, zh, …; und
 
--- The words of the current definition of each listed tool. Each import is sorted by word, so that a
--- search reads few blocks; the length of the tool's text stands beside each word to save a join.
+-- The words of the current definition of each listed tool, mostly sorted, so that a search reads few
+-- blocks. The length of a tool's text stands beside each word, and what is shown of a tool beside its
+-- number: each saves a join that costs as much as the search.
 CREATE TABLE earlier_words AS SELECT * FROM search_words;
 DROP TABLE search_words;
 DROP TABLE search_tools;
 CREATE TABLE search_tools (
-    doc    INTEGER PRIMARY KEY,
-    tool   VARCHAR NOT NULL,
-    words  INTEGER NOT NULL            -- length of its text
+    doc            INTEGER PRIMARY KEY,
+    tool           VARCHAR NOT NULL,
+    words          INTEGER NOT NULL,   -- length of its text
+    server         VARCHAR NOT NULL,
+    name           VARCHAR NOT NULL,
+    function_name  VARCHAR NOT NULL,
+    effect         VARCHAR NOT NULL,
+    description    VARCHAR NOT NULL
 );
 CREATE TABLE search_words (
     word    VARCHAR NOT NULL,
@@ -20,8 +26,9 @@ CREATE TABLE search_words (
     length  INTEGER NOT NULL           -- of the tool's text
 );
 INSERT INTO search_tools
-SELECT row_number() OVER (ORDER BY tool) - 1, tool, sum(times)
-FROM earlier_words JOIN tools USING (tool) WHERE listed GROUP BY tool;
+SELECT row_number() OVER (ORDER BY tool) - 1, tool, sum(w.times), any_value(c.server),
+       any_value(c.name), any_value(c.function_name), any_value(c.effect), any_value(c.description)
+FROM earlier_words w JOIN catalogue c USING (tool) WHERE c.listed GROUP BY tool;
 INSERT INTO search_words
 SELECT w.word, s.doc, w.times, s.words
 FROM earlier_words w JOIN search_tools s USING (tool) ORDER BY w.word, s.doc;

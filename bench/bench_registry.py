@@ -1,0 +1,153 @@
+"""What the registry costs: a catalog read in, searches over 10,000 and 100,000 tools.
+
+    python bench/bench_registry.py ../shared/data/catalogs/mcp_tools.jsonl.gz
+
+The larger registry holds the same tools and renamed copies of them, labelled `#copy-N`. CPU time is
+given beside wall time: other work on the machine changes only the latter. With bm25s installed, its
+ranking and SQLite's FTS5 are measured over the same words.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+
+import apsw
+import duckdb
+
+from synth.core.store import Workspace
+from tool_registry.catalogs import import_catalog
+from tool_registry.crawl import source_of
+from tool_registry.search import ranked, similar, sort, words_of
+from tool_registry.source import Catalog
+
+COPIES = 9
+QUERIES = (
+    "send a message", "read a file", "cancel a booking", "create an issue comment",
+    "list calendar events of a day", "current weather in a city", "search the web",
+    "delete an e-mail", "convert an amount of money", "query rows of a database table",
+    "take a screenshot of the page", "generate an image from a text prompt", "stock price history",
+    "translate text", "find flights", "transfer tokens to a wallet", "run a shell command",
+    "add a row to a spreadsheet", "get the transcript of a video", "monitor a server's metrics",
+)  # fmt: skip
+
+
+def timed(label: str, work: Callable[[str], object], asked: Iterable[str]) -> None:
+    """Write the median and the worst time of `work` over queries."""
+    walls, cpus = [], []
+    for query in asked:
+        wall, cpu = time.perf_counter(), time.process_time()
+        work(query)
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    figures = [1000 * value for value in (median(cpus), max(cpus), median(walls))]
+    sys.stdout.write("{:<44}cpu {:.1f} (worst {:.1f}) wall {:.1f} ms\n".format(label, *figures))
+
+
+def copied(con: duckdb.DuckDBPyConnection, number: int) -> None:
+    """Enter every tool of the catalog again under another name."""
+    con.execute(
+        f"INSERT INTO tools SELECT tool || '#copy-{number}', server, name || '#copy-{number}', "
+        "function_name, application, category, version, listed, first_seen, last_seen "
+        "FROM tools WHERE NOT contains(tool, '#copy-')"
+    )
+    con.execute(
+        f"INSERT INTO tool_versions SELECT * REPLACE (tool || '#copy-{number}' AS tool, "
+        "'{}' AS document, NULL AS raw) FROM tool_versions WHERE NOT contains(tool, '#copy-')"
+    )
+    (first,) = con.execute("SELECT max(doc) + 1 FROM search_tools").fetchall()[0]
+    (real,) = con.execute("SELECT count(*) FROM search_tools WHERE doc < $1", [first]).fetchall()[0]
+    own = real // number
+    con.execute(
+        f"INSERT INTO search_tools SELECT * REPLACE (doc + {first} AS doc, "
+        f"tool || '#copy-{number}' AS tool) FROM search_tools WHERE doc < {own}"
+    )
+    con.execute(
+        f"INSERT INTO search_words SELECT word, doc + {first}, times, length "
+        f"FROM search_words WHERE doc < {own} ORDER BY word"
+    )
+
+
+def searches(workspace: Workspace) -> None:
+    """Measure searches over what a workspace holds."""
+    with workspace.read() as con:
+        tools = con.execute("SELECT count(*) FROM search_tools").fetchall()[0][0]
+        for query in QUERIES[:3]:  # the first ones read the file
+            ranked(con, query, 10)
+        timed(f"search, {tools} tools", lambda text: ranked(con, text, 10), QUERIES)
+        some = con.execute(
+            "SELECT tool FROM search_tools WHERE doc % 811 = 0 AND doc < 9000 ORDER BY doc"
+        ).fetchall()
+        timed(f"similar, {tools} tools", lambda tool: similar(con, tool, 10), [r[0] for r in some])
+
+    def opened(text: str) -> None:
+        with workspace.read() as con:
+            ranked(con, text, 10)
+
+    timed(f"search and opening the registry, {tools} tools", opened, QUERIES[:8])
+
+
+def others(workspace: Workspace) -> None:
+    """Measure the same words in SQLite's FTS5, and in bm25s where it is installed."""
+    with workspace.read() as con:
+        texts = con.execute(
+            "SELECT doc, string_agg(repeat(word || ' ', times), '') FROM search_words "
+            "GROUP BY doc ORDER BY doc"
+        ).fetchall()
+    begun = time.process_time()
+    lite = apsw.Connection(":memory:")
+    lite.execute("CREATE VIRTUAL TABLE words USING fts5(text, content='', detail=column)")
+    lite.executemany("INSERT INTO words(rowid, text) VALUES (?, ?)", texts)
+    sys.stdout.write(f"{'FTS5: building':<44}cpu {time.process_time() - begun:.1f} s\n")
+
+    def fts(text: str) -> None:
+        asked = " OR ".join(f'"{word}"' for word in set(words_of(text)))
+        select = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT 10"
+        list(lite.execute(select, (asked,)))
+
+    timed(f"FTS5, {len(texts)} tools", fts, QUERIES)
+    if importlib.util.find_spec("bm25s"):
+        bm25s = importlib.import_module("bm25s")
+        begun = time.process_time()
+        index = bm25s.BM25()
+        index.index([text.split() for _, text in texts], show_progress=False)
+        sys.stdout.write(f"{'bm25s: building':<44}cpu {time.process_time() - begun:.1f} s\n")
+
+        def bm(text: str) -> None:
+            index.retrieve([list(set(words_of(text)))], k=10, show_progress=False)
+
+        timed(f"bm25s, {len(texts)} tools", bm, QUERIES)
+
+
+def main() -> None:
+    """Import, search, copy, search again."""
+    source = source_of(sys.argv[1])
+    assert isinstance(source, Catalog)
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace(Path(folder))
+        for what in ("import", "import again"):
+            wall, cpu = time.perf_counter(), time.process_time()
+            report = import_catalog(source, sys.argv[1], workspace)
+            cost = f"cpu {time.process_time() - cpu:.1f} wall {time.perf_counter() - wall:.1f} s"
+            sys.stdout.write(
+                f"{f'{what}, {report.rows} rows':<44}{cost}; {report.tools} stored, "
+                f"{report.rejected} rejected {report.reasons}, {report.changed} servers changed\n"
+            )
+        searches(workspace)
+        others(workspace)
+        with workspace.write() as con:
+            for number in range(1, COPIES + 1):
+                copied(con, number)
+            sort(con)
+        searches(workspace)
+        others(workspace)
+
+
+if __name__ == "__main__":
+    main()
