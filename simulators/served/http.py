@@ -25,6 +25,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -41,6 +42,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from simulators.served.arriving import Arriving
 from simulators.served.episode import Count, Offer, episode
 from simulators.served.line import ByPath, BySession, Line
 from simulators.served.server import mcp_server
@@ -67,6 +69,8 @@ class Bounds:
     idle_s: float = 1800.0
     """An episode ends after so long without a request."""
     message_bytes: int = 4 << 20
+    arrive_s: float = 30.0
+    """Time that the body of a request has to arrive."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,12 +129,12 @@ class Episodes:
         self._offer = offer
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._playing: set[asyncio.Task[None]] = set()
+        self._arriving: set[Arriving] = set()
         hosts = [f"{name}:{port}" for name in (LOOPBACK, "localhost")]
         settings = TransportSecuritySettings(
             allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
         )
         self._door = TransportSecurityMiddleware(settings)
-        self._bounded = RequestBodyLimitMiddleware(self._answer, self.bounds.message_bytes)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -146,10 +150,21 @@ class Episodes:
         refused = refused or _misplaced(scope["path"], request.method)
         if refused is not None:
             await refused(scope, receive, send)
-        else:
-            await self._bounded(scope, receive, send)
+            return
+        arriving = Arriving(receive, self.bounds.arrive_s)
+        self._arriving.add(arriving)
+        answer = partial(self._answer, arriving)
+        try:
+            bounded = RequestBodyLimitMiddleware(answer, self.bounds.message_bytes)
+            await bounded(scope, arriving, send)
+        finally:
+            self._arriving.discard(arriving)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, arriving: Arriving, scope: Scope, receive: Receive, send: Send) -> None:
+        self._arriving.discard(arriving)
+        if arriving.late:
+            await _refusal(408, "The request did not arrive in time.")(scope, receive, send)
+            return
         named = _NAMED.fullmatch(scope["path"])
         if named is not None:
             found = await self._begin(f"/{named[1]}", ByPath)
@@ -258,6 +273,8 @@ class Episodes:
             yield
         finally:
             self.admitting = False
+            for arriving in self._arriving:
+                arriving.end()
             idle.cancel()
             await asyncio.gather(*map(self._end, tuple(self._open.values())))
             await _ended(tuple(self._playing))  # those that somebody else had begun to end

@@ -301,6 +301,52 @@ def test_episodes_that_cannot_begin_are_nobody_elses_trouble(caplog):
     assert ToolloomError.__name__ in caplog.text
 
 
+async def half(url):
+    """Send the beginning of a request; return where its answer comes."""
+    port = int(url.split(":")[2].split("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = [f"Host: 127.0.0.1:{port}", *(f"{name}: {value}" for name, value in JSON.items())]
+    writer.write("\r\n".join(["POST /mcp HTTP/1.1", *head, "Content-Length: 99", "", "{"]).encode())
+    await writer.drain()
+    return reader, writer
+
+
+def test_half_a_request_is_given_up_in_time_and_the_end_does_not_wait_for_it(caplog):
+    async def go():
+        async with served_http(OFFER, bounds=Bounds(arrive_s=0.2)) as (url, episodes):
+            reader, writer = await half(url)
+            first = await asyncio.wait_for(reader.readline(), 10.0)
+            writer.close()
+        async with served_http(OFFER) as (url, _):
+            reader, writer = await half(url)
+            async with client(url) as other:
+                await other.list_tools()
+            begun = time.monotonic()
+        last = await reader.readline()
+        writer.close()
+        return first, last, time.monotonic() - begun, episodes.count.episodes
+
+    first, last, lasted, begun = asyncio.run(go())
+    assert first == last == b"HTTP/1.1 408 Request Timeout\r\n"
+    assert lasted < 8.0
+    assert begun == 0
+    assert caplog.records == []
+
+
+def test_a_request_may_arrive_in_pieces():
+    async def pieces():
+        for byte in json.dumps(HELLO).encode():
+            yield bytes([byte])
+            await asyncio.sleep(0)
+
+    async def go():
+        async with served_http(OFFER) as (url, _), httpx2.AsyncClient() as http:
+            return await http.post(url, content=pieces(), headers=JSON)
+
+    answer = asyncio.run(go())
+    assert (answer.status_code, "result" in answer.json()) == (200, True)
+
+
 def test_many_clients_at_once_stay_apart():
     async def one(client, number):
         for _ in range(number % 3):
