@@ -149,7 +149,7 @@ class Recorded:
             return _failed(CallError(code="unknown_tool", message=f"There is no tool {name!r}."))
         try:
             said = canonical(dict(arguments) if isinstance(arguments, Mapping) else arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             said = ""
         found = self._next(seed, name, said)
         if found is None:

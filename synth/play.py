@@ -15,6 +15,7 @@ from synth.core.canonical import content_key
 from synth.core.config import Limits
 from synth.core.errors import BudgetSpent, DiskFull, ModelFailed, ToolloomError
 from synth.core.hearing import hearing
+from synth.core.messages import USERS_CALL
 from synth.core.protocols import (
     AgentPlayer,
     AgentView,
@@ -49,8 +50,6 @@ __all__ = ["Limits", "Stage", "play"]
 
 ACTS = 12
 """Calls of their own tools that a user may make in an episode."""
-USERS = "user_"
-"""What the identity of a user's call begins with: no agent's call is called so."""
 DIFF_S = 5.0
 """Seconds that the environment of a broken episode has to say what changed."""
 
@@ -287,7 +286,7 @@ class _Run:
         if made + len(calls) > ACTS:
             raise ToolloomError(f"the user calls their tools more than {ACTS} times")
         named = [
-            ToolCall(id=f"{USERS}{number}", name=call.name, arguments=call.arguments)
+            ToolCall(id=f"{USERS_CALL}{number}", name=call.name, arguments=call.arguments)
             for number, call in enumerate(calls, made + 1)
         ]
         effects = {spec.name: spec.effect for spec in self.user_tools}

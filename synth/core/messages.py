@@ -17,6 +17,8 @@ from synth.core.canonical import content_key
 Scalar: TypeAlias = str | int | float | bool | None
 Holder: TypeAlias = Literal["agent", "user"]
 """Whose tool it is, and so who makes the call."""
+USERS_CALL = "user_"
+"""What the identity of a user's call begins with; its number in the episode, from 1, follows."""
 Diff: TypeAlias = tuple[str, ...]
 """Net change of a state since the episode's start: sorted canonical JSON lines, one a changed row,
 `["table","insert"|"update"|"delete",before,after]`. Undone changes leave nothing; equality of
@@ -35,6 +37,11 @@ class Frozen(BaseModel):
         return content_key(self.model_dump(mode="json"))
 
 
+DEEPEST = 100
+"""Levels of JSON: readers and writers give up between 128 and 1,024, each at another depth."""
+_LEAVES = (str, int, float, type(None))
+
+
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
 
@@ -49,6 +56,19 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise ValueError("a key occurs twice")
     return value
+
+
+def _agreed(value: Any) -> bool:
+    """Say whether all who read or write JSON can take a value: its depth, and its integers."""
+    level = [value]
+    for _ in range(DEEPEST):
+        if any(type(item) is int and not -(2**63) <= item < 2**64 for item in level):
+            return False
+        inner = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [one for items in inner if not isinstance(items, _LEAVES) for one in items]
+        if not level:
+            return True
+    return False
 
 
 _STRICT = json.JSONDecoder(
@@ -68,7 +88,7 @@ class ToolCall(Frozen):
         """The arguments as an object, or None if the text is not a JSON object.
 
         What other readers of the text would refuse or read in another way is none: NaN, numbers
-        beyond all bounds, a key that occurs twice, half of a surrogate pair.
+        beyond all bounds, a key that occurs twice, half of a surrogate pair, nesting without end.
         """
         try:
             value = _STRICT.decode(self.arguments)
@@ -76,7 +96,7 @@ class ToolCall(Frozen):
                 json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             return None
-        return value if isinstance(value, dict) else None
+        return value if isinstance(value, dict) and _agreed(value) else None
 
 
 class Message(Frozen):

@@ -24,8 +24,10 @@ def unasked(task: Task, trajectory: Trajectory) -> str | None:
         trajectory: an episode, failed or not.
     """
     says = _says(task)
-    for step in _own(trajectory) if says else ():
-        if says is None or not step.result.ok or step.effect is Effect.READ:
+    if says is None:
+        return None
+    for step in _own(trajectory):
+        if not step.result.ok or step.effect is Effect.READ:
             continue
         act = _act(task, step)
         if not any(says.named(act, text) for text in _heard(trajectory, step.message)):
@@ -81,12 +83,20 @@ def _heard(trajectory: Trajectory, before: int) -> Iterator[str]:
 
 
 def _needed(task: Task, trajectory: Trajectory) -> Iterator[Act]:
-    """Yield the acts of the solution that the agent has asked for, and had an answer to."""
-    says = _says(task)
+    """Yield the acts of the solution that the agent has asked for, and had an answer to.
+
+    A request that may mean something else as well is none: people ask which one it is.
+    """
+    says, acts = _says(task), task.blueprint.acts
+    if says is None:
+        return
     answered = max((i for i, m in enumerate(trajectory.messages) if m.role == "user"), default=0)
-    wanted = [(c.tool, c.arguments) for c in task.blueprint.solution if c.by == "user"]
-    for act in task.blueprint.acts if says else ():
-        if says is not None and (act.tool, act.arguments) in wanted:
-            texts = _heard(trajectory, answered)
-            if any(says.asks(text) and says.named(act, text) for text in texts):
+    solved = [(c.tool, c.arguments) for c in task.blueprint.solution if c.by == "user"]
+    wanted = [act for act in acts if (act.tool, act.arguments) in solved]
+    heard = list(_heard(trajectory, answered))
+    for act in wanted:
+        for text in heard:
+            meant = says.meant(acts, text)
+            if meant and says.named(act, text) and all(one in wanted for one in meant):
                 yield act
+                break

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from synth.core.canonical import content_key
+from synth.core.messages import USERS_CALL
 from synth.core.types import Agent, Message, Step, StopReason, Trajectory
 
 _NOTHING = content_key(())
@@ -56,7 +57,7 @@ def _roles(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
 
 def _calls(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
     """Every call has one result, in order, and one step that says the same."""
-    yield from _users_calls(messages, [step for step in steps if step.by == "user"])
+    yield from _order(messages, steps)
     steps = [step for step in steps if step.by == "agent"]
     seen: set[str] = set()
     number = 0
@@ -80,14 +81,17 @@ def _calls(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[tuple
         yield "record", f"{number} calls were asked for, {len(steps)} recorded"
 
 
-def _users_calls(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
-    """What the user did comes, in order, before a message of theirs; it is in none itself."""
+def _order(messages: Sequence[Message], steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    """Calls are recorded as they were made; the user's, numbered, before a message of theirs."""
     places = [step.message for step in steps]
     if places != sorted(places):
-        yield "record", "the user's calls are not in the order of their messages"
-    for step in steps:
+        yield "record", "the calls are not in the order of their messages"
+    acts = [step for step in steps if step.by == "user"]
+    for number, step in enumerate(acts, 1):
         if step.message >= len(messages) or messages[step.message].role != "user":
             yield "record", f"the user says nothing after their call of {step.call.name!r}"
+        if step.call.id != f"{USERS_CALL}{number}":
+            yield "record", f"call {number} of the user is called {step.call.id!r}"
 
 
 def _same(step: Step, message: int, call_id: str, content: str | None) -> bool:

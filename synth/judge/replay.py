@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from synth.core.protocols import Environment, run_call
-from synth.core.types import Diff, Scalar, Trajectory
+from collections.abc import Mapping
+
+from synth.core.canonical import content_key
+from synth.core.protocols import Environment, Shared, run_call
+from synth.core.types import Diff, Effect, Scalar, Step, ToolResult, Trajectory
 from synth.judge.evidence import quote
+from synth.refused import unreadable
 
 
 async def replay_problem(
@@ -22,11 +26,13 @@ async def replay_problem(
         ToolloomError: the environment is broken; that is no verdict.
     """
     await environment.reset(state_seed)
+    held = environment.user_tools() if isinstance(environment, Shared) else ()
+    effects = {spec.name: spec.effect for spec in held}
     for step in trajectory.steps:
         call = step.call
-        if step.by == "user" and call.value is None:
-            continue  # it never reached the environment
-        result = await run_call(environment, step.by, user, call.name, call.value or {})
+        result = unreadable(call) if step.by == "user" else None
+        if result is None:
+            result = await run_call(environment, step.by, user, call.name, call.value or {})
         if result.content != step.result.content or result.ok != step.result.ok:
             return (
                 f"{step.call.name} {quote(step.call.arguments)} gives {quote(result.content)!r}, "
@@ -34,10 +40,22 @@ async def replay_problem(
             )
         if result.happened != step.result.happened:
             return f"before {call.name} {quote(call.arguments)} something else happens by itself"
+        if step.by == "user" and await _act(step, result, effects, environment) != step:
+            return f"the user's call of {call.name} has another effect, error or state"
     diff = await environment.diff()
     if diff != trajectory.diff:
         return f"the final state differs: {difference(diff, trajectory.diff)}"
     return None
+
+
+async def _act(
+    step: Step, result: ToolResult, effects: Mapping[str, Effect], environment: Environment
+) -> Step:
+    """Return the record of a user's call as it is: who is at fault is read from it."""
+    effect = effects.get(step.call.name, Effect.UNKNOWN)
+    reads = effect is Effect.READ or step.call.value is None
+    state = None if reads else content_key(await environment.diff())
+    return step.model_copy(update={"result": result, "effect": effect, "state": state})
 
 
 def difference(got: Diff, wanted: Diff) -> str:

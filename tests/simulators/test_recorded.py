@@ -85,6 +85,10 @@ def test_what_was_never_asked_is_refused_by_name_and_changes_nothing():
     before = asyncio.run(environment.snapshot())
     assert call(environment, *HOLD).error == UNRECORDED  # it was made after the loan only
     assert call(environment, "list_loans", {"member_id": "M002"}).error == UNRECORDED
+    deep = []
+    for _ in range(3_000):
+        deep = [deep]
+    assert call(environment, "list_loans", {"member_id": deep}).error.code == "invalid_arguments"
     asyncio.run(environment.reset(SEED + 1))
     assert call(environment, *LIST).error == UNRECORDED
     asyncio.run(environment.reset(SEED))

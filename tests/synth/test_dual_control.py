@@ -14,12 +14,12 @@ from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Reply, Turn
 from synth.core.seeds import rng
 from synth.core.store import Workspace
-from synth.core.types import Effect, Fault, Fork, Message, StopReason, ToolCall, Usage
+from synth.core.types import Effect, Fault, Fork, Message, StopReason, ToolCall, ToolResult, Usage
 from synth.dataset import dataset_row
 from synth.episode import play_and_judge
 from synth.fork import calls_in, cut, places
 from synth.gate import admit
-from synth.judge.form import form_problem
+from synth.judge.form import form_problem, record_problem
 from synth.judge.replay import replay_problem
 from synth.judge.verdict import judge
 from synth.mutate import harmless, mutants
@@ -467,6 +467,50 @@ def test_a_record_of_the_users_call_that_was_tampered_with_is_found(plans):
     (step,) = [s for s in trajectory.steps if s.by == "user"]
     told = tampered(trajectory, result=step.result.model_copy(update={"content": '{"x":1}'}))
     assert step.call.name in replayed(told)
+    # Who was at fault is read from these.
+    for change in ({"effect": Effect.READ}, {"state": None}, {"state": "0" * 20}):
+        assert "has another effect, error or state" in replayed(tampered(trajectory, **change))
+    garbled = step.model_copy(
+        update={
+            "call": ToolCall(id="user_2", name=step.call.name, arguments="{"),
+            "result": ToolResult(ok=True, content='{"done":true}'),
+            "state": None,
+        }
+    )
+    at = trajectory.steps.index(step) + 1
+    steps = (*trajectory.steps[:at], garbled, *trajectory.steps[at:])
+    assert replayed(trajectory.model_copy(update={"steps": steps})).startswith(step.call.name)
+
+
+def test_the_users_calls_are_numbered_and_stand_where_they_were_made(plans):
+    trajectory, _ = play(case := picked(plans, reads=False))
+    (step,) = [s for s in trajectory.steps if s.by == "user"]
+    last = len(trajectory.messages) - 1
+    assert trajectory.messages[last].role == "user"
+    wrong = [tampered(trajectory, message=last)]  # after all that the agent had said by the end
+    for name in ("user_2", "", trajectory.steps[0].call.id):
+        wrong.append(tampered(trajectory, call=step.call.model_copy(update={"id": name})))
+    for one in wrong:
+        assert form_problem(one, case[1])[0] == "record"
+        assert record_problem(one) is not None
+
+
+def test_a_user_who_cannot_know_which_thing_is_meant_is_not_at_fault(plans):
+    planned, _ = case = next(
+        (planned, agent)
+        for planned, agent in plans
+        if acts_of(planned)[0].arguments and len(planned.task.blueprint.acts) > 1
+        if acts_of(planned)[0].effect is not Effect.READ
+    )
+    (act,) = acts_of(planned)
+    words = [a.words for a in planned.task.blueprint.acts if a.tool == act.tool]
+    asks = [f"Could you please {' or '.join(words)}?", f"Could you please {request(planned)}?"]
+    verdicts = []
+    for ask in asks:
+        agent = Says("assistant", *lookups(planned), ask, "Then I cannot do it, sorry.")
+        user = Says("user", planned.task.request, "Which one do you mean?", "I see. Goodbye.")
+        verdicts.append(play(case, agent, user)[1])
+    assert [(v.passed, v.fault) for v in verdicts] == [(False, None), (None, Fault.USER)]
 
 
 def test_no_mutant_touches_what_the_user_did(plans):
