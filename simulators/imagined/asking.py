@@ -227,7 +227,7 @@ def form(schema: Mapping[str, Any] | None) -> str:
     if "const" in schema:
         return quoted(schema["const"])
     if "enum" in schema:
-        return "|".join("null" if word is None else str(word) for word in schema["enum"])
+        return "|".join(quoted(word) for word in schema["enum"])
     if isinstance(properties := schema.get("properties"), Mapping):
         inside = ", ".join(f"{quoted(name)}: {form(one)}" for name, one in properties.items())
         return f"{{{inside}}}"

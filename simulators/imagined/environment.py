@@ -25,6 +25,7 @@ from simulators.imagined.results import Observations, Result, of_spec
 from synth.core.canonical import canonical, content_key
 from synth.core.errors import BadInput, ToolloomError
 from synth.core.imagined import Imagined, WorldCall
+from synth.core.messages import ToolCall
 from synth.core.protocols import LLM, Sampler
 from synth.core.types import CallError, Diff, Effect, Scalar, ToolResult, ToolSpec, Usage
 
@@ -170,7 +171,7 @@ class ImaginedEnvironment:
         number = self._faults[key]
         if number < len(outcomes):
             known = outcomes[number]
-            result = FAULT if known.reply is None else self._take(call, known.reply)
+            result = FAULT if known.reply is None else self._recalled(call, known.reply)
         elif self._asker is None:
             return _failed(UNRECORDED)
         else:
@@ -246,7 +247,9 @@ class ImaginedEnvironment:
     def recall(self, calls: Iterable[WorldCall]) -> None:
         """Remember what was answered elsewhere; it is not asked for again."""
         for known in calls:
-            arguments = orjson.loads(known.arguments)
+            arguments = ToolCall(id="", name=known.tool, arguments=known.arguments).value
+            if arguments is None:
+                continue  # nobody made such a call
             call = Call(known.tool, arguments, known.user, known.by_user)
             key = content_key([known.state, call.key])
             self._memory.outcomes.setdefault(key, []).append(known)
@@ -256,12 +259,8 @@ class ImaginedEnvironment:
         end = None
         if self._twin is not None and self._seed is not None and not self._closed:
             end = self._twin.course(self._seed, self._made) == self._state.diff()
-        return Imagined(
-            who=self.who,
-            calls=tuple(self._memory.calls),
-            end_equal=end,
-            usage=self._memory.usage,
-        )
+        calls, usage = tuple(self._memory.calls), self._memory.usage
+        return Imagined(who=self.who, calls=calls, end_equal=end, usage=usage)
 
     @property
     def who(self) -> str:
@@ -311,6 +310,13 @@ class ImaginedEnvironment:
             entry = {"tool": call.name, "arguments": call.arguments, "patch": patch}
             self._log = [*self._log, entry][-LOGGED:]
         return result
+
+    def _recalled(self, call: Call, said: str) -> ToolResult | CallError:
+        """Make a recorded reply happen; of one that never was taken there is no record."""
+        try:
+            return self._take(call, said)
+        except Refused:
+            return UNRECORDED
 
     def _happen(self, name: str, changes: tuple[Change, ...], observation: Any) -> ToolResult:
         reader = self._readers[name]
@@ -376,14 +382,14 @@ def _plain(arguments: Any) -> Any:
 
 
 def _not_json(arguments: Any) -> CallError | None:
-    """Say what keeps arguments from being a JSON object, if anything does."""
-    if not isinstance(arguments, Mapping):
-        return CallError(code="invalid_arguments", message="The arguments are no object.")
+    """Say that arguments are no JSON object which everybody reads alike, if they are none."""
     try:
-        canonical(dict(arguments))
-    except ValueError as error:
-        return CallError(code="invalid_arguments", message=f"The arguments are {error}.")
-    return None
+        text = canonical(arguments)
+    except (ValueError, RecursionError):
+        text = ""
+    if ToolCall(id="", name="", arguments=text).value is not None:
+        return None
+    return CallError(code="invalid_arguments", message="The arguments are not a JSON object.")
 
 
 def _failed(error: CallError) -> ToolResult:

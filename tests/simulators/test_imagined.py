@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulators.check import check_environment
-from simulators.imagined.asking import quoted
+from simulators.imagined.asking import form, quoted
 from simulators.imagined.environment import FAULT, ImaginedEnvironment
 from simulators.imagined.excerpt import excerpt, tokens
 from simulators.imagined.patch import Refused, read_reply
@@ -360,6 +360,19 @@ def test_a_record_plays_the_tools_again_without_any_model():
     assert call(again, "search_books", {"title": "B1 and"}).error.code == "not_recorded"
 
 
+@pytest.mark.parametrize(
+    "damage", [{"reply": answer([], [])}, {"reply": "x"}, {"arguments": "x"}, {"arguments": "[]"}]
+)
+def test_a_damaged_record_is_no_record_of_the_call(damage):
+    environment = imagined(TwinPlayer(ENGINE))
+    call(environment, *LEND)
+    again = ImaginedEnvironment(STAGE, None)
+    again.recall([one.model_copy(update=damage) for one in environment.record().calls])
+    asyncio.run(again.reset(SEED))
+    assert call(again, *LEND).error.code == "not_recorded"
+    assert asyncio.run(again.diff()) == ()
+
+
 def test_a_snapshot_of_something_else_is_refused():
     environment = imagined(TwinPlayer(ENGINE))
     for state in (b"", b"{}\n", b'{"format":"x"}\n', b"\xff"):
@@ -382,6 +395,7 @@ def test_text_in_rows_tools_and_arguments_is_data_that_cannot_leave_its_block():
     assert page(llm).count("<data>") == page(llm).count("</data>") == 3
     assert quoted(hostile) in page(llm)
     assert "<" not in quoted({"a": "<<"})
+    assert "<" not in form({"properties": {hostile: {"enum": [hostile, None]}}})
 
 
 def test_what_a_model_wrote_into_rows_is_data_for_the_next_call():

@@ -270,3 +270,30 @@ def test_a_code_of_the_engine_is_not_for_tools_to_use():
     result = asyncio.run(environment.call("count_rooms", {"floor_id": "F9"}))
     assert result.error.code == "no_such_floor"
     assert environment.record().calls[0].refused == ("error_code",)
+
+
+EXTREME = ["1" + "0" * 400, str(2**64), "[" * 120 + "]" * 120, '{"a":' * 900 + "1" + "}" * 900]
+EXTREME = [*EXTREME, "NaN", "1e999", '{"a":1,"a":2}', '"\\ud800"']
+
+
+@pytest.mark.parametrize("value", EXTREME)
+def test_what_not_all_readers_of_json_take_is_refused_in_a_reply_and_in_arguments(value):
+    office = tools_stage(
+        "office",
+        [spec("note", Effect.WRITE, {"what": {}})],
+        Kind({"properties": {"notes": {"items": {"properties": {"id": {}, "what": {}}}}},
+              "type": "object"}, lambda seed: {}),
+        Scene("An office.", None),
+    )  # fmt: skip
+    said = '{"patch": [{"op": "insert", "table": "notes", "values": {"what": %s}}], '
+    shown = '{"patch": [], "observation": {"what": %s}}'
+    llm = ScriptedLLM([(said + '"observation": {}}') % value, shown % value, "{}"])
+    environment = ImaginedEnvironment(office, llm)
+    asyncio.run(environment.reset(1))
+    assert asyncio.run(environment.call("note", {"what": 1})).error == FAULT
+    assert environment.record().calls[0].refused == ("json", "json", "shape")
+    assert asyncio.run(environment.diff()) == ()
+    what = json.loads(value)
+    result = asyncio.run(environment.call("note", {"what": what, "more": 1}))
+    assert result.error.code == "invalid_arguments"
+    assert len(environment.record().calls) == 1
