@@ -291,4 +291,5 @@ def test_doctor_tells_what_there_is(tmp_path):
     found = json.loads(toolloom(tmp_path, "doctor", "--json").stdout)
     assert found["versions"]["duckdb"]
     assert found["sandbox"]
+    assert found["rooms"] == "ready" or "coding agents: " in found["rooms"]
     assert found["programs"]["npm"] is (shutil.which("npm") is not None)

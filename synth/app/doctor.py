@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import shutil
 import sys
@@ -29,6 +30,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "versions": {name: _version(name) for name in _PACKAGES},
         "cores": len(os.sched_getaffinity(0)),
         "sandbox": str(tier()),
+        "rooms": _rooms(),
         "programs": programs,
         "registry": _registry(arguments),
     }
@@ -36,7 +38,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         lines = [f"python       {found['python']}, {found['cores']} cores"]
         lines += [f"{name:<13}{v or 'not installed'}" for name, v in found["versions"].items()]
         lines += [f"{name:<13}{'found' if ok else 'absent'}" for name, ok in programs.items()]
-        lines += [f"sandbox      {found['sandbox']}", f"registry     {found['registry']}"]
+        lines += [f"{name:<13}{found[name]}" for name in ("sandbox", "rooms", "registry")]
         show("\n".join(lines))
     return found
 
@@ -46,6 +48,17 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def _rooms() -> str:
+    """Return whether commands of coding agents can run here, and why not."""
+    from simulators.sandbox.run import why_not
+
+    try:
+        reason = asyncio.run(why_not())
+    except ToolloomError as error:
+        reason = str(error)
+    return f"none for commands of coding agents: {reason}" if reason else "ready"
 
 
 def _registry(arguments: argparse.Namespace) -> str:

@@ -1,5 +1,6 @@
 """Whatever runs in the sandbox stays in it, takes no more than it may, and ends with the call."""
 
+import argparse
 import asyncio
 import json
 import os
@@ -14,6 +15,7 @@ from simulators.sandbox.environment import SandboxEnvironment
 from simulators.sandbox.project import Project
 from simulators.sandbox.run import Bounds, bash, python, run, why_not
 from simulators.sandbox.state import State
+from synth.app import doctor
 from synth.core.errors import ToolloomError
 from synth.core.sandbox import room
 from synth.core.sandbox.confine import NoConfinement
@@ -261,6 +263,15 @@ def test_a_room_that_cannot_be_made_is_an_error_that_says_why(monkeypatch):
     monkeypatch.setattr(sandbox_run, "PLACE", "/proc/project")
     with pytest.raises(NoConfinement, match="not started"):
         ran("true")
+
+
+def test_doctor_says_why_a_machine_makes_no_rooms(monkeypatch, tmp_path):
+    arguments = argparse.Namespace(json=True, workspace=tmp_path)
+    assert doctor.run(arguments)["rooms"] == "ready"
+    monkeypatch.setattr(sandbox_run, "PLACE", "/proc/project")
+    said = doctor.run(arguments)["rooms"]
+    assert said.startswith("none for commands of coding agents: ")
+    assert "/proc/project" in said
 
 
 def test_a_command_that_is_not_started_is_an_error_and_not_a_folder_that_was_lost():
