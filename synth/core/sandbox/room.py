@@ -64,12 +64,12 @@ LOOK_S = 0.1
 NO_RANDOM_ADDRESSES = 0x0040000
 PR_SET_SECCOMP, FILTER, ALLOW, REFUSE = 22, 2, 0x7FFF0000, 0x00050001
 MACHINES = {
-    "x86_64": (0xC000003E, (29, 64, 68, 319, 425, 447)),
-    "aarch64": (0xC00000B7, (194, 190, 186, 279, 425, 447)),
+    "x86_64": (0xC000003E, (29, 64, 68, 319, 321, 425, 447)),
+    "aarch64": (0xC00000B7, (194, 190, 186, 279, 280, 425, 447)),
 }
 """Machine -> its number for seccomp(2), and those of shmget, semget, msgget, memfd_create,
-io_uring_setup and memfd_secret: what they make is memory that belongs to no process, so that no
-limit sees it."""
+bpf, io_uring_setup and memfd_secret: what they make is memory that belongs to no process, so that
+no limit sees it."""
 SOCKET = 425_984
 """Bytes that wait in a socket at most: twice the usual net.core.wmem_max (socket(7))."""
 MAPS = 1 << 20
