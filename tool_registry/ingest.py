@@ -258,12 +258,13 @@ def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> No
     current: list[_Current] = []
     for item in lists:
         for accepted in item.tools:
-            name, definition = f"{item.server}/{accepted.name}", definition_of(accepted.spec)
+            name = f"{item.server}/{accepted.name}"
+            key, definition = _keys_of(accepted.spec)
             number = versions.get((name, definition))
             if number is None:
                 newest[name] += 1
                 number = newest[name]
-                fresh.append(_version_row(name, number, definition, accepted, item))
+                fresh.append(_version_row(name, number, (key, definition), accepted, item))
             current.append(_Current(name, number, accepted, item))
     insert(con, "tool_versions", fresh)
     con.execute("UPDATE tools SET listed = false WHERE server IN (SELECT unnest($1))", [servers])
@@ -297,21 +298,23 @@ def _current_tools(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) 
     )
 
 
-def definition_of(spec: ToolSpec) -> str:
-    """Return the content key of a tool without the version and licence of its package."""
-    bare = spec.provenance.model_copy(update={"version": None, "licence": None})
-    return spec.model_copy(update={"provenance": bare}).key
+def _keys_of(spec: ToolSpec) -> tuple[str, str]:
+    """Return the content key of a tool, and the one without its package's version and licence."""
+    content = spec.model_dump(mode="json")
+    key = content_key(content)  # as `spec.key`, which would write everything out once more
+    content["provenance"] |= {"version": None, "licence": None}
+    return key, content_key(content)
 
 
 def _version_row(
-    name: str, number: int, definition: str, tool: Accepted, of: ToolList
+    name: str, number: int, keys: tuple[str, str], tool: Accepted, of: ToolList
 ) -> dict[str, Any]:
     spec = tool.spec
     return {
         "tool": name,
         "version": number,
-        "spec": spec.key,
-        "definition": definition,
+        "spec": keys[0],
+        "definition": keys[1],
         "description": spec.description,
         "parameters": canonical(spec.parameters),
         "returns": None if spec.returns is None else canonical(spec.returns),

@@ -117,7 +117,7 @@ def learn(con: duckdb.DuckDBPyConnection, tools: Sequence[tuple[str, str, str, T
 
 
 def sort(con: duckdb.DuckDBPyConnection) -> None:
-    """Bring all words in order again: a search of words in ten heaps costs three times as much."""
+    """Bring all words in order again: words in ten heaps cost a search thrice as much."""
     con.execute("CREATE TEMP TABLE sorted AS FROM search_words ORDER BY word, doc")
     con.execute("DELETE FROM search_words")
     con.execute("INSERT INTO search_words FROM sorted ORDER BY word, doc")

@@ -359,8 +359,8 @@ def test_a_registry_of_an_earlier_version_is_searched_as_before(tmp_path, monkey
             )
             for name, listed in (("a", True), ("b", False)):
                 con.execute(
-                    f"INSERT INTO tools VALUES ('s/{name}', 's', '{name}', '{name}', NULL, NULL, 1, "
-                    f"{listed}, {at}, {at})"
+                    f"INSERT INTO tools VALUES ('s/{name}', 's', '{name}', '{name}', NULL, NULL, "
+                    f"1, {listed}, {at}, {at})"
                 )
                 con.execute(
                     "INSERT INTO tool_versions (tool, version, spec, definition, description, "
@@ -371,7 +371,8 @@ def test_a_registry_of_an_earlier_version_is_searched_as_before(tmp_path, monkey
                 )
                 con.execute(f"INSERT INTO search_tools VALUES ('s/{name}', 4)")
                 con.execute(
-                    f"INSERT INTO search_words VALUES ('read', 's/{name}', 1), ('{name}', 's/{name}', 3)"
+                    f"INSERT INTO search_words VALUES ('read', 's/{name}', 1), "
+                    f"('{name}', 's/{name}', 3)"
                 )
     (found,) = browse.search(workspace, "read")  # what is no longer listed is not found
     assert (found["tool"], found["effect"], found["description"]) == ("s/a", "read", "Reads.")
