@@ -100,7 +100,8 @@ def test_memory_is_bounded_for_one_process_and_for_all_of_them_and_without_an_ow
     ownerless = (
         "import ctypes, os\nlibrary = ctypes.CDLL(None, use_errno=True)\n"
         f"library.syscall({BPF}, 0, bytes(120), 120)\nprint(ctypes.get_errno(), "
-        "library.shmget(0, 4096, 0o1600), library.semget(0, 32000, 0o600), library.msgget(0, 0o600),"
+        "library.shmget(0, 4096, 0o1600), library.semget(0, 32000, 0o600), "
+        "library.msgget(0, 0o600),"
         "library.syscall(425, 64, bytes(256)), library.syscall(447, 0))\n"
         "try: os.memfd_create('x')\nexcept PermissionError: print('refused')"
     )
