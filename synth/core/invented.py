@@ -9,6 +9,7 @@ What can be written in several ways is compared by what it means: `1,175 EUR` is
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import cache
@@ -24,8 +25,10 @@ _MIXED = re.compile(r"(?:[a-z]+\d+){2}|(?:\d+[a-z]+){2}|(?:\D*\d){3}", re.I)
 """What tells a code from a word: letters and digits by turns, or three digits (`MP3` is a word)."""
 _LONG = re.compile(r"(?<![\w.,])\d{4,}(?!\w)", re.ASCII)
 _PLAIN = re.compile(
-    r"\d+(?:[-.,x]\d+)*-?[a-z]+(?:-[a-z]+)*|"  # 1990s, 100-page, 1920x1080px
-    r"\d+-?(?:[KMGT]?[BW]|[KMG]?HZ|V|AM|PM|EUR|USD|GBP|CHF)|(?:\d+(?:h|d|min|m|s)){1,3}\d*|"
+    r"\d+(?:[-.,x]\d+)*(?:-?[a-z]+|-[A-ZÄÖÜ][a-zäöüß]+)(?:-[A-ZÄÖÜ]?[a-zäöüß]+)*|"
+    # 1990s, 100-page, 1920x1080px, 2008er-Modell, 500-Gramm-Packung
+    r"\d+-?(?:[KMGT]?[BW]|[KMG]?HZ|V|AM|PM|EUR|USD|GBP|CHF)|"
+    r"(?:\d+(?:h|d|min|m|s)){1,3}\d*(?:-\d+h\d*)?|"
     r"(?:mid|pre|post|early|late|since|fy|[qh]\d)-?(?:19|20)\d\ds?|"
     r"(?:19|20)\d\d(?:[-/]\d\d(?:\d\d)?)?|"  # 2026, 2025/26
     r"\d{1,2}[.]\d\d-\d{1,2}[.]\d\d|\d{1,6}[05]00|\d{1,3}(?:[ .,']\d{3})+"
@@ -44,6 +47,8 @@ _AMOUNT = re.compile(
     r"([\u3400-\u9fff]|(?<=\s)[^\W\d_]{3,})"
 )
 _YEAR = r"(?:,?(?: de(?:l)?)? (?:19|20)\d\d)?"
+_FORMS = re.compile(r"[\uff0b\uff0d\uff0e\uff20-\uff3a\uff3f\uff41-\uff5a]|(?![0-9])\d")
+"""Full-width letters and marks of codes, and the digits of all scripts but ASCII's."""
 _LOOSE = re.compile(r"[\W_]+")
 
 _Day = tuple[int, int]
@@ -57,15 +62,15 @@ class Known:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        text = "\n".join(texts)
+        text = plain("\n".join(texts))
         self._bare = squeeze(text)
         self._numbers = {number for match in _ANY_NUMBER.finditer(text) if
                          (number := _decimal(match[0])) is not None}  # fmt: skip
         self._days = {day for _, days in _dates(text) for day in days}
 
     def invented(self, text: str) -> Iterator[str]:
-        """Yield the values of a text that are known from nowhere, as they are written."""
-        rest = text
+        """Yield the values of a text that are known from nowhere, in plain letters and digits."""
+        rest = text = plain(text)
         for written, days in _dates(text):
             if self._days.isdisjoint(days):
                 yield written
@@ -82,13 +87,29 @@ class Known:
                 rest = _IBAN.sub(" ", rest)
 
 
+def plain(text: str) -> str:
+    """Write the letters, digits and marks that have a wide or a foreign form in the plain one.
+
+    Args:
+        text: anybody's; it keeps its length.
+    """
+    if text.isascii():
+        return text
+    return _FORMS.sub(_in_ascii, text)
+
+
+def _in_ascii(match: re.Match[str]) -> str:
+    number = unicodedata.decimal(match[0], None)
+    return unicodedata.normalize("NFKC", match[0]) if number is None else str(number)
+
+
 def squeeze(text: str) -> str:
-    """Leave out what people write differently each time: case, spaces, dashes, marks.
+    """Leave out what people write differently each time: case, forms, spaces, dashes, marks.
 
     Args:
         text: anybody's.
     """
-    return _LOOSE.sub("", text.casefold())
+    return _LOOSE.sub("", plain(text).casefold())
 
 
 def amounts(text: str, hears: Hearing) -> dict[str, list[str]]:
@@ -166,8 +187,11 @@ def _sums() -> re.Pattern[str]:
     # No letter may follow, but Chinese does not part its words.
     ends = r"(?![^\W\d_\u3400-\u9fff])"
     currency = rf"{_SIGNS}|(?:{'|'.join(map(re.escape, words))}){ends}"
+    # 3单元501 and 公元2026 are no sums: a word of one character only follows its number.
+    before = "|".join(re.escape(word) for word in words if len(word) > 1)
+    leading = rf"{_SIGNS}|(?:{before}){ends}"
     return re.compile(
-        rf"(?:{currency})[ \u00a0\u202f]?(?P<behind>{_NUMBER})(?![^\W\u3400-\u9fff])|"
+        rf"(?:{leading})[ \u00a0\u202f]?(?P<behind>{_NUMBER})(?![^\W\u3400-\u9fff])|"
         rf"(?<![a-zA-Z\d_.,])(?P<before>{_NUMBER})[ \u00a0\u202f]?(?:{currency})",
         re.I,
     )

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from synth.core.hearing import Hearing, hearing
-from synth.core.invented import Known, amounts, squeeze
+from synth.core.invented import Known, amounts, plain, squeeze
 from synth.core.types import Blueprint, Effect, Fact, Task, Trajectory
 from synth.judge.acts import acts_fault
 from synth.judge.rules import CODE
@@ -138,7 +138,8 @@ class _Words:
         own += [step.result.content for step in self.trajectory.steps if step.by == "user"]
         mine = "\n".join(own)
         heard: list[str] = []
-        for index, (role, text) in enumerate(self.talk):
+        for index, (role, said) in enumerate(self.talk):
+            text = plain(said)
             if role == "assistant":
                 heard.append(text)
                 continue

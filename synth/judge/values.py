@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from synth.core.hearing import hearing, languages
+from synth.core.invented import plain
 from synth.core.speech import EXPONENT, speech
 from synth.core.types import OutputValue
 
@@ -109,7 +110,7 @@ _Item: TypeAlias = tuple[str, tuple[object, ...]]
 def scan(text: str) -> tuple[Found, ...]:
     """Return the values of a text that are written with digits, in order."""
     found: list[Found] = []
-    text = _without_declared(text, found)
+    text = _without_declared(plain(text), found)
     end = 0
     while start := _START.search(text, end):
         end = _take(text, start.start(), end, found)

@@ -58,6 +58,23 @@ def test_what_nobody_told_is_found(text, found):
     assert found in list(KNOWN.invented(text))
 
 
+def test_full_width_and_foreign_digits_are_digits():
+    wide = str.maketrans("0123456789L-@.", "０１２３４５６７８９Ｌ－＠．")
+    for text in ("我的贷款是L-77", "1175.00欧元", "+49 157 747 45 74"):
+        assert list(KNOWN.invented(text.translate(wide))) == []
+    assert "13812345678" in list(KNOWN.invented("电话是13812345678".translate(wide)))
+    assert list(KNOWN.invented("رقم ١٢٣٤٥")) == ["12345"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["我住12号楼3单元501室", "公元2026年", "18h-20h, 18h00-20h00", "das 2008er-Modell",
+     "eine 500-Gramm-Packung"],
+)  # fmt: skip
+def test_parts_of_other_words_are_no_sums_and_compounds_no_codes(text):
+    assert list(Known([]).invented(text)) == []
+
+
 @given(st.text(alphabet="0123456789.,-/' €AbMay@+", max_size=60))
 def test_whoever_only_repeats_invents_nothing(text):
     assert list(Known([text]).invented(text)) == []

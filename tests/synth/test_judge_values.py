@@ -29,6 +29,12 @@ def told(text, kind, value, currency=None):
 DATE = ("date", 2026, 3, 5)
 
 
+def test_full_width_digits_are_read_where_they_stand():
+    text = "费用是１２０．５０欧元。"
+    assert [(f.kind, f.value) for f in scan(text)] == [("money", ("EUR", Decimal(12050)))]
+    assert text[scan(text)[0].start : scan(text)[0].end] == "１２０．５０欧元"
+
+
 @pytest.mark.parametrize(
     "text",
     [
