@@ -36,6 +36,7 @@ from synth.pipeline.origins import (
 )
 from synth.pipeline.progress import Goal
 from synth.pipeline.replay import check_worlds
+from synth.pipeline.shards import merge_all
 from synth.pipeline.worlds import open_worlds
 from synth.reference import ReferenceAgent
 from synth.rowfile import RowFile
@@ -81,6 +82,7 @@ async def fork(
         _check_asked(folder, asked)
         with Run(folder, config, made_of(worlds) | {_ASKED: asked}) as run:
             write_tools(folder, worlds)
+            await merge_all(run)
             plan = Forks(source, wish, run, worlds, changed)
             try:
                 await plan.grow(on_plan)

@@ -115,7 +115,8 @@ async def carry_out(
     else:
         from synth.pipeline.ray_engine import hired  # an extra, and slow to import
 
-        opened = hired(config, run, workspace, how.workers, goal, how.concurrency)
+        of = made_of(worlds)
+        opened = hired(config, run, workspace, how.workers, goal, how.concurrency, of)
     async with opened as (engine, books):
         generation = Generation(
             config, worlds, run, engine, on_progress=how.on_progress, planner=planner

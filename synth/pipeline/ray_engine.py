@@ -328,7 +328,13 @@ class RayEngine:
 
 @asynccontextmanager
 async def hired(
-    config: Config, run: Run, workspace: Path, workers: Workers, goal: Goal, concurrency: int
+    config: Config,
+    run: Run,
+    workspace: Path,
+    workers: Workers,
+    goal: Goal,
+    concurrency: int,
+    made_of: Mapping[str, str],
 ) -> AsyncIterator[tuple[RayEngine, SharedBooks | None]]:
     """Have workers of a cluster for a run, and its books where models play.
 
@@ -339,6 +345,7 @@ async def hired(
         workers: how many.
         goal: of the run: there is no use for more workers than episodes.
         concurrency: episodes in flight at once, if models play.
+        made_of: content keys of the applications and prompts here: a worker must have the same.
 
     Raises:
         ToolloomError: there is no cluster, or no worker can work.
@@ -351,7 +358,7 @@ async def hired(
         run=run.path.resolve(),
         workspace=workspace.resolve(),
         here=Path.cwd(),
-        made_of=run.made_of,
+        made_of=made_of,
         limited=any(limit is not None for limit in (budget.requests, budget.tokens, budget.money)),
     )
     journal = HandedOut(run.path, finished=run.episodes) if config.models.roles() else None

@@ -46,7 +46,7 @@ class Order:
     here: Path
     """Where relative paths of the configuration begin."""
     made_of: Mapping[str, str]
-    """Content keys of what the run is made of: a worker must have the same."""
+    """Content keys of applications and prompts: a worker must have the same."""
     limited: bool = False
     """Whether requests, tokens or money are."""
 

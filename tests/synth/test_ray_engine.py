@@ -16,7 +16,10 @@ from synth.core.errors import BadConfig, BadRow, BudgetSpent, ToolloomError
 from synth.core.types import Fault
 from synth.pipeline.compose import made_of
 from synth.pipeline.engine import Workers
+from synth.pipeline.forks import fork
 from synth.pipeline.generate import Generation
+from synth.pipeline.job import How, generate
+from synth.pipeline.origins import Wish
 from synth.pipeline.progress import Goal
 from synth.pipeline.seats import FATAL
 from synth.pipeline.shards import Held, merge_all
@@ -155,7 +158,8 @@ def in_run(folder, work, config=None, *, workers=2, concurrency=4):
         with Run(folder, config, made_of(worlds)) as run:
             await merge_all(run)
             told = (config, run, folder.parent, Workers(workers), Goal(episodes=EPISODES))
-            async with asyncio.timeout(60), ray_engine.hired(*told, concurrency) as (engine, _):
+            hired = ray_engine.hired(*told, concurrency, run.made_of)
+            async with asyncio.timeout(60), hired as (engine, _):
                 return await work(engine, run)
 
     return asyncio.run(go())
@@ -429,3 +433,16 @@ def test_an_episode_that_is_broken_says_so_and_holds_nothing_else(machine, tmp_p
     assert episode.trajectory.fault is episode.verdict.fault is Fault.INFRASTRUCTURE
     assert episode.trajectory.episode == episode.verdict.episode == planned.episode
     assert (episode.trajectory.messages, episode.verdict.passed) == ((), None)
+
+
+def test_workers_play_forks_as_one_process_does(machine, tmp_path):
+    base, config = tmp_path / "runs" / "base", config_of()
+    asyncio.run(generate(config, base, tmp_path, Goal(episodes=4)))
+    machine()
+    played = []
+    for name, how in (("here", How()), ("there", How(4, workers=Workers(2)))):
+        folder = base.parent / name
+        asyncio.run(fork(base, folder, tmp_path, Wish(at="1"), config, how))
+        played.append(rows(folder))
+    assert len(played[0]) == 4
+    assert played[0] == played[1]
