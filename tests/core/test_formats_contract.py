@@ -61,7 +61,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(MARK
 scalars = (
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**63), 2**64 - 1)  # those that all readers of JSON take
     | st.floats(allow_nan=False, allow_infinity=False)
     | texts
 )

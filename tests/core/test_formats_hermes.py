@@ -17,7 +17,7 @@ names = st.text(
 scalars = (
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**63), 2**64 - 1)  # those that all readers of JSON take
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8"))
 )

@@ -50,7 +50,10 @@ class CatalogFiles:
 
     def read(self, text: str) -> Iterable[Written]:
         """Return the servers of a file or folder, each once."""
-        path = Path(text.removeprefix("catalog:")).expanduser()
+        name = text.removeprefix("catalog:")
+        if not name or "\0" in name:  # nobody means the folder they are in by saying nothing
+            raise BadInput(f"no path: {text!r}", remedy=f"write {self.example}")
+        path = Path(name).expanduser()
         shelf = _Shelf(path)
         for place, record in _records(path):
             shelf.add(place, record)
