@@ -18,7 +18,7 @@ $(STAMP):
 	@test -x $(BIN)/python || { echo "making an environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing torch into $(VENV): the largest part, once; nothing is shown for minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	@echo "installing the rest"
+	@echo "installing the rest: minutes as well"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[train,view,crawl,ray,gym,dev]'
 	@rm -f $(VENV)/.installed-*; touch $@
 

@@ -293,3 +293,5 @@ def test_doctor_tells_what_there_is(tmp_path):
     assert found["sandbox"]
     assert found["rooms"] == "ready" or "coding agents: " in found["rooms"]
     assert found["programs"]["npm"] is (shutil.which("npm") is not None)
+    beside = str(Path(sys.executable).parent)  # where the extra `crawl` puts it, and crawls look
+    assert found["programs"]["uv"] is bool(shutil.which("uv") or shutil.which("uv", path=beside))

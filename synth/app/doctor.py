@@ -14,6 +14,7 @@ from synth.app._show import show
 from synth.core.errors import ToolloomError
 from synth.core.sandbox.confine import tier
 from synth.core.store import Workspace
+from tool_registry.install import uv
 
 _PACKAGES = ("toolloom", "apsw", "duckdb", "mcp", "openai", "torch", "transformers")
 
@@ -24,7 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Look around and report."""
-    programs = {name: shutil.which(name) is not None for name in ("node", "npm", "uv")}
+    programs = {name: shutil.which(name) is not None for name in ("node", "npm")}
+    programs["uv"] = uv() is not None  # beside the interpreter too, as crawls find it
     found: dict[str, Any] = {
         "python": sys.version.split()[0],
         "versions": {name: _version(name) for name in _PACKAGES},

@@ -186,7 +186,7 @@ class Composer:
             raise BadConfig(
                 f"the mix has no kind that {world.name!r} can do",
                 where="generate.mix",
-                remedy=f"it can do: {', '.join(kinds)}",
+                remedy=f"name others in generate.applications; it can do: {', '.join(kinds)}",
             )
         kind = draw.choices(list(mix), weights=list(mix.values()))[0]
         return world, draw.choice(self.agents(world.name)), kind
