@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synth.core import errors
-from synth.core.config import Config
+from synth.core.config import LOCAL, Config, ModelConfig
 from synth.core.errors import BudgetSpent, ToolloomError
 from synth.core.llm.journal import Journal
 from synth.core.llm.ledger import Account, Ledger, Ticket
@@ -252,3 +252,23 @@ class SharedBooks:
         """Return the endpoints that want no request for now."""
         now = time.time()
         return [waiting for waiting in self._pauses.values() if waiting.until > now]
+
+
+def shared(config: Config) -> dict[str, ModelConfig]:
+    """Return the models that all workers ask at one place, by role: not those in a worker."""
+    asked = config.asked()
+    return {role: model for role, model in asked.items() if not model.model.startswith(LOCAL)}
+
+
+def share(config: Config, workers: int) -> Config:
+    """Return the configuration of one of so many workers: together they ask no more at once.
+
+    Args:
+        config: of the run.
+        workers: no more than what any endpoint may be asked at once.
+    """
+    shares = {
+        role: model.model_copy(update={"concurrency": model.concurrency // workers})
+        for role, model in shared(config).items()
+    }
+    return config.model_copy(update={"models": config.models.model_copy(update=shares)})

@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from synth.core.config import DEFAULT_KEY, LOCAL, Config, ModelConfig
+from synth.core.config import DEFAULT_KEY, Config
 from synth.core.errors import ToolloomError
 from synth.core.types import Agent
-from synth.pipeline.books import Failed, HandedOut, Place, SharedBooks, Tab, raised
+from synth.pipeline.books import Failed, HandedOut, Place, SharedBooks, Tab, raised, share, shared
 from synth.pipeline.cast import Holds
 from synth.pipeline.cluster import Cluster, RayError, RayTaskError, ray, said
 from synth.pipeline.engine import Workers
@@ -77,14 +77,14 @@ class RayEngine:
             ToolloomError: there is no cluster, or no worker can work; says why.
         """
         self._cluster = Cluster(workers)
-        asked = _shared(self._order.config).values()
+        asked = shared(self._order.config).values()
         bounds = (model.concurrency for model in asked)
         self._wanted = min(workers or self._cluster.cpus, most, *bounds)
         if self._books is None:
             self.concurrency = 2 * self._wanted  # while one is played, the next is on its way
         else:
             self.concurrency = max(self.concurrency, self._wanted)
-        self._order = replace(self._order, config=_share(self._order.config, self._wanted))
+        self._order = replace(self._order, config=share(self._order.config, self._wanted))
         for _ in range(self._wanted):
             self._hire()
         try:
@@ -373,26 +373,6 @@ async def hired(
     finally:
         if journal is not None:
             journal.close()
-
-
-def _shared(config: Config) -> dict[str, ModelConfig]:
-    """Return the models that all workers ask at one place, by role: not those in a worker."""
-    asked = config.asked()
-    return {role: model for role, model in asked.items() if not model.model.startswith(LOCAL)}
-
-
-def _share(config: Config, workers: int) -> Config:
-    """Return the configuration of one of so many workers: together they ask no more at once.
-
-    Args:
-        config: of the run.
-        workers: no more than what any endpoint may be asked at once.
-    """
-    shares = {
-        role: model.model_copy(update={"concurrency": model.concurrency // workers})
-        for role, model in _shared(config).items()
-    }
-    return config.model_copy(update={"models": config.models.model_copy(update=shares)})
 
 
 def _keys(config: Config) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from synth.core import jsonl
 from synth.core.config import load_config
 from synth.core.errors import BadConfig, BadRow, BudgetSpent, ToolloomError
 from synth.core.types import Fault
+from synth.pipeline import books
 from synth.pipeline.compose import made_of
 from synth.pipeline.engine import Workers
 from synth.pipeline.forks import fork
@@ -223,7 +224,7 @@ def test_there_are_no_more_workers_than_any_endpoint_may_be_asked_at_once(
 
 def test_a_share_is_the_same_run():
     config = config_of("models.agent.model=m", "models.agent.concurrency=10")
-    shares = [ray_engine._share(config, workers) for workers in (1, 3, 10)]
+    shares = [books.share(config, workers) for workers in (1, 3, 10)]
     assert [share.models.agent.concurrency for share in shares] == [10, 3, 1]
     assert {share.fingerprint() for share in shares} == {config.fingerprint()}
 
@@ -231,13 +232,13 @@ def test_a_share_is_the_same_run():
 def test_a_model_that_plays_tools_is_shared_too():
     world = ("models.world.model=m", "models.world.concurrency=6", "generate.imagined=clinic")
     config = config_of(*MODEL, *world)
-    assert ray_engine._share(config, 2).models.world.concurrency == 3
+    assert books.share(config, 2).models.world.concurrency == 3
 
 
 def test_a_model_in_the_worker_is_each_workers_own():
     config = config_of("models.agent.model=local:m", "models.agent.concurrency=2")
-    assert ray_engine._shared(config) == {}
-    assert ray_engine._share(config, 8).models.agent.concurrency == 2
+    assert books.shared(config) == {}
+    assert books.share(config, 8).models.agent.concurrency == 2
 
 
 # --- what is told ------------------------------------------------------------------------------
