@@ -161,6 +161,16 @@ class SqlEnvironment:
         """Return the rows that calls wrote since `reset`, and those that something else did."""
         return self._ready().rows()
 
+    def changed_now(self) -> dict[tuple[str, Scalar], dict[str, Scalar] | None]:
+        """Return the rows that changed since `reset`, by table and key; None where one is gone."""
+        tables = self.engine.tables
+        found: dict[tuple[str, Scalar], dict[str, Scalar] | None] = {}
+        for name, old, new in self._ready().changes():
+            table = tables[name]
+            row = dict(zip(table.columns, new, strict=True)) if new else None
+            found[name, (new or old or ())[table.key]] = row
+        return found
+
     def snapshot_now(self) -> bytes:
         """Return seed, counters and changes since `reset`."""
         store = self._ready()

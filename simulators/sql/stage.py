@@ -115,6 +115,10 @@ class Stage:
         """Return the net change since `start`."""
         return self._live.diff_now()
 
+    def changed(self) -> dict[tuple[str, Scalar], dict[str, Scalar] | None]:
+        """Return the rows that changed since `start`, by table and key; None where one is gone."""
+        return self._live.changed_now()
+
     def query(self, sql: str, parameters: Mapping[str, Scalar]) -> list[dict[str, Scalar]]:
         """Return the rows of a SELECT on the current state."""
         return self._live.query(sql, parameters)

@@ -19,7 +19,7 @@ from simulators.sql.facts import unwrapped
 from simulators.sql.solve import Solver
 from simulators.sql.words import occurs
 from synth.core.errors import NotSuitable
-from synth.core.types import Diff, Fact, Scalar, TaskKind, ToolResult
+from synth.core.types import Diff, Effect, Fact, Scalar, TaskKind, ToolResult
 
 THIRD = 0.3
 """Share of chains that go on for a third write."""
@@ -46,6 +46,8 @@ class _Done:
     result: ToolResult
     diff: Diff
     """Net change since the start, this write included."""
+    rows: dict[tuple[str, Scalar], dict[str, Scalar] | None]
+    """The rows behind it, by table and key."""
 
     @property
     def move(self) -> Move:
@@ -86,10 +88,10 @@ def _further(
             done = _execute(attempt, *draw(), before[-1].diff)
             check(done)
         except NotSuitable as reason:
-            if not left:
-                raise
             if reason.what in _EXECUTED:
                 attempt.stage.replay(attempt.seed, [done.move for done in before])
+            if not left:
+                raise
         else:
             attempt.asking.note(done.asked)
             return done
@@ -107,7 +109,7 @@ def _execute(attempt: Attempt, tool: str, arguments: dict[str, Any], before: Dif
     asked = attempt.ask(tool, arguments)
     if before and not asked.uses.isdisjoint(_changed(before)):
         raise NotSuitable("stale")
-    return _Done(asked, result, diff)
+    return _Done(asked, result, diff, attempt.stage.changed())
 
 
 def _changed(diff: Diff) -> set[tuple[str, Scalar, str]]:
@@ -218,6 +220,8 @@ def _check_each_counts(attempt: Attempt, chain: list[_Done]) -> None:
     The current state is that after the whole chain, before and afterwards.
     """
     moves = [done.move for done in chain]
+    if _undoes(attempt, chain[:-1], chain[-1]):
+        raise NotSuitable("superseded")
     for dropped in range(len(moves) - 1):
         attempt.stage.start(attempt.seed)
         for tool, arguments in moves[:dropped] + moves[dropped + 1 :]:
@@ -226,6 +230,37 @@ def _check_each_counts(attempt: Attempt, chain: list[_Done]) -> None:
         if attempt.stage.diff() == chain[-1].diff:
             raise NotSuitable("superseded")
     attempt.stage.replay(attempt.seed, moves)
+
+
+def _undoes(attempt: Attempt, before: Sequence[_Done], done: _Done) -> bool:
+    """Say whether a write ends what an earlier one made or set, or sets another value there.
+
+    Nobody asks for a ride and then for that it be cancelled. Numbers that a write counts up or down
+    (a balance) may change twice: only values that an earlier call named are settled by it.
+    """
+    named = {value for one in before for value in _scalars(one.asked.arguments)}
+    ends = attempt.stage.effects[done.asked.tool] is Effect.DESTRUCTIVE
+    for key, row in before[-1].rows.items():
+        now = done.rows.get(key)
+        if now == row:
+            continue
+        if row is None or now is None:
+            return True
+        other = [was for column, was in row.items() if now[column] != was]
+        if any(was in named or (ends and isinstance(was, str)) for was in other if was is not None):
+            return True
+    return False
+
+
+def _scalars(value: Any) -> Iterator[Scalar]:
+    """Yield the texts and numbers in arguments."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _scalars(item)
+    elif value is not None and not isinstance(value, bool):
+        yield value
 
 
 def _next(attempt: Attempt, chain: list[_Done]) -> _Done:

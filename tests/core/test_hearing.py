@@ -141,3 +141,10 @@ def test_a_title_ends_no_sentence():
     asks = "Do you confirm that you wish to see Dr. Thomas Pichler on 3 March 2026?"
     assert hearing("en").questions(f"I found Dr. Conti. {asks}") == [asks]
     assert hearing("en").has("consent", asks)
+
+
+def test_a_second_pillow_is_no_second_to_wait():
+    for text in ("A second, please.", "Just a second", "I need a second while this loads."):
+        assert HEARS.has("wait", text), text
+    for text in ("Your request for a second pillow is complete.", "No tool prints a second copy."):
+        assert not HEARS.has("wait", text), text

@@ -75,6 +75,8 @@ def test_a_closing_sentence_is_delivered_and_the_token_is_not(reply, said, done)
     ("reply", "why"),
     [
         ("As the user I should agree. Yes.", "leak"),
+        ('<tool_call>{"name": "read_key_card", "arguments": {}}</tool_call>', "leak"),
+        ('Just a moment. {"name": "read_key_card", "parameters": {}}', "leak"),
         ("My instructions say that I want a book.", "leak"),
         ("I was told not to reveal my phone. Yes.", "leak"),
         ("As an AI language model I cannot borrow books.", "leak"),
