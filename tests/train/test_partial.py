@@ -27,17 +27,17 @@ SETTINGS = [
     "generate.applications=['hotel']",
     "generate.agents=2",
     "generate.errors.rate=0",
-    "generate.outcomes={transient=0.3, edge=0.2}",
+    "generate.outcomes={transient=0.4, edge=0.4}",
 ]
 
 
 @pytest.fixture(scope="module", name="cases")
 def _cases(tmp_path_factory):
-    """Eight episodes with faults, each to be gone on with from somewhere."""
+    """Twelve episodes with faults, each to be gone on with from somewhere."""
     folder = tmp_path_factory.mktemp("partial")
     base, forks = folder / "runs" / "base", folder / "runs" / "forks"
     config = load_config(None, SETTINGS)
-    asyncio.run(generate(config, base, folder, Goal(episodes=8)))
+    asyncio.run(generate(config, base, folder, Goal(episodes=12)))
     config = change_config(Origin(base).config, [])
     asyncio.run(fork(base, forks, folder, Wish(at="random"), config, How()))
     return planned_cases(forks, open_applications(["hotel"]))
