@@ -36,15 +36,14 @@ class Prefix(Frozen):
     """The user has said that they want to end; only the agent's answer is still to come."""
     regimes: tuple[Regime, ...] = ()
     """What decided over the faults of the calls kept, where the fork's own setting does not."""
+    imagined: tuple[WorldCall, ...] = Field(default=(), exclude_if=lambda calls: not calls)
+    """Where a model played the tools of the origin: what it said, to be met again."""
 
     @property
     def agents_turn(self) -> bool:
         """Say whether the agent speaks next: nothing it asked for is still to be done."""
         asked = [call.id for message in self.messages for call in message.tool_calls]
         return self.messages[-1].role != "assistant" and calls_made(self.messages) == len(asked)
-
-    imagined: tuple[WorldCall, ...] = Field(default=(), exclude_if=lambda calls: not calls)
-    """Where a model played the tools of the origin: what it said, to be met again."""
 
 
 def calls_made(messages: Sequence[Message]) -> int:

@@ -22,7 +22,7 @@ from synth.gate import DECOYS
 from synth.reasons import meaning
 from synth.run import Episode, Planned, Run, Written
 
-UNFINISHED = "it is going on, or was interrupted; its generate command goes on with it"
+UNFINISHED = "it is going on, or was interrupted; the command that began it goes on with it"
 """What the report of a run says that has not come to its end."""
 MOST_REASONS, MOST_CHARACTERS = 5, 200
 """Of errors of the infrastructure: how many are shown, and how much of each."""
@@ -208,7 +208,7 @@ def read_report(run: Path) -> dict[str, Any]:
         BadInput: it is no run folder.
         BadRow: a file is damaged.
     """
-    file, remedy = run / "report.json", "repeat its generate command"
+    file, remedy = run / "report.json", "repeat the command that made it"
     if not file.exists():
         written = Written(run)
         report = run_report(written, len(written.plan), {})
@@ -237,9 +237,9 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
         *_indented(report["faults_by_owner"], "no verdict"),
         f"  accepted        {report['accepted']:>7}",
         *_failed_lines(report),
-        "",
-        "decoys at the gate   tried    failed",
     ]
+    if report["decoys"]:  # forks are of tasks that have passed the gate
+        lines += ["", "decoys at the gate   tried    failed"]
     lines += [
         f"  {name:<16}{row['tried']:>8}{row['failed']:>10}"
         for name, row in report["decoys"].items()

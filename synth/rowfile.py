@@ -62,7 +62,7 @@ def _row(line: bytes, model: type[Row], path: Path, number: int) -> Row:
 def again(path: Path) -> str:
     """Say what to do about a row: each file is made again from the others and the configuration."""
     more = " and all after it" if path.name.startswith("plan") else ""
-    return f"remove that line{more}, and repeat the generate command: it makes them again"
+    return f"remove that line{more}, and repeat the command that made the run: it makes them again"
 
 
 class RowFile(Generic[Row]):

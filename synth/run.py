@@ -330,7 +330,7 @@ def agent_of(planned: Planned, agents: Mapping[str, Agent], path: Path) -> Agent
         raise BadRow(
             f"the agent of episode {planned.index} of the plan is missing: {planned.agent}",
             where=str(path / "agents.jsonl"),
-            remedy="repeat the generate command: it makes it again",
+            remedy="repeat the command that made the run: it makes it again",
         )
     return agent
 

@@ -282,7 +282,9 @@ def _current_tools(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) 
         return
     unnested = ", ".join(f"unnest(${place})" for place in range(1, 8))
     con.execute(
-        f"INSERT INTO tools SELECT {unnested}, true, unnest($8), unnest($8) ON CONFLICT (tool) DO "
+        "INSERT INTO tools (tool, server, name, function_name, application, category, version, "
+        f"listed, first_seen, last_seen) SELECT {unnested}, true, unnest($8), unnest($8) "
+        "ON CONFLICT (tool) DO "
         "UPDATE SET version = excluded.version, listed = true, last_seen = excluded.last_seen, "
         "function_name = excluded.function_name, category = excluded.category",
         [

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from synth.core.errors import BadInput, UnknownName
-from synth.core.hearing import Hearing, hearing
+from synth.core.hearing import Hearing, hearing, languages
 from synth.core.types import Act
 from synth.core.voices import Voice
 
@@ -109,11 +109,6 @@ class Acting:
 
 def _pattern(alternatives: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{text})" for text in alternatives), re.I)
-
-
-def languages() -> tuple[str, ...]:
-    """Return the languages in which users can be asked to do something, sorted."""
-    return tuple(sorted(path.parent.name for path in _FOLDER.glob("*/acts.yaml")))
 
 
 @cache

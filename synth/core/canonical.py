@@ -13,7 +13,7 @@ def canonical(value: Any) -> str:
     """Return the one JSON text of `value`: keys sorted, no spaces, UTF-8 kept.
 
     Raises:
-        ValueError: NaN, infinity, a lone surrogate, or a value JSON cannot hold.
+        ValueError: NaN, infinity, a lone surrogate, nesting without end, or no JSON at all.
     """
     try:
         # orjson writes NaN as null, so floats take the strict path below when they occur.
@@ -26,7 +26,7 @@ def canonical(value: Any) -> str:
             value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
         )
         text.encode()
-    except (TypeError, UnicodeEncodeError) as error:
+    except (TypeError, UnicodeEncodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     return text
 

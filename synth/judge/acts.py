@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from synth.core.acting import Acting, acting, languages
+from synth.core.acting import acting
 from synth.core.types import Act, Effect, Step, Task, Trajectory
 
 _WRONG = frozenset({"unknown_tool", "invalid_arguments"})
@@ -23,9 +23,7 @@ def unasked(task: Task, trajectory: Trajectory) -> str | None:
         task: what the user can do, and what it is called.
         trajectory: an episode, failed or not.
     """
-    says = _says(task)
-    if says is None:
-        return None
+    says = acting(task.persona.language)
     for step in _own(trajectory):
         if not step.result.ok or step.effect is Effect.READ:
             continue
@@ -55,11 +53,6 @@ def acts_fault(task: Task, trajectory: Trajectory) -> str | None:
     return None
 
 
-def _says(task: Task) -> Acting | None:
-    language = task.persona.language
-    return acting(language) if language in languages() else None
-
-
 def _own(trajectory: Trajectory) -> list[Step]:
     return [step for step in trajectory.steps if step.by == "user"]
 
@@ -87,9 +80,7 @@ def _needed(task: Task, trajectory: Trajectory) -> Iterator[Act]:
 
     A request that may mean something else as well is none: people ask which one it is.
     """
-    says, acts = _says(task), task.blueprint.acts
-    if says is None:
-        return
+    says, acts = acting(task.persona.language), task.blueprint.acts
     answered = max((i for i, m in enumerate(trajectory.messages) if m.role == "user"), default=0)
     solved = [(c.tool, c.arguments) for c in task.blueprint.solution if c.by == "user"]
     wanted = [act for act in acts if (act.tool, act.arguments) in solved]

@@ -84,7 +84,7 @@ class Origin:
         self._files = Written(folder)
         if not len(self._files.episodes):
             what = "the run has no finished episode"
-            raise BadInput(what, where=str(folder), remedy="repeat its generate command")
+            raise BadInput(what, where=str(folder), remedy="repeat the command that made it")
 
     @property
     def fingerprint(self) -> str:
@@ -122,7 +122,7 @@ class Origin:
         if agent is None:
             file = self.folder / "agents.jsonl"
             what = f"the agent {key} of an episode is missing"
-            raise BadRow(what, where=str(file), remedy="repeat the generate command")
+            raise BadRow(what, where=str(file), remedy="repeat the command that made it")
         return agent
 
     def _named(self, wanted: Sequence[str]) -> set[str]:
@@ -139,7 +139,7 @@ class Origin:
                 raise BadInput(what, where=self.name, remedy=f"e.g. {found[0]}")
             if found[0] not in self._files.episodes:
                 what = f"the episode {found[0]} is not finished"
-                raise BadInput(what, where=self.name, remedy="repeat its generate command")
+                raise BadInput(what, where=self.name, remedy="repeat the command that made it")
             names.add(found[0])
         return names
 

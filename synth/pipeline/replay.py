@@ -103,7 +103,7 @@ async def replay(
             on_episode(replayed)
     if not seen:
         what = "the run has no finished episode"
-        raise BadInput(what, where=str(folder), remedy="repeat its generate command")
+        raise BadInput(what, where=str(folder), remedy="repeat the command that made it")
     return replayed
 
 
@@ -204,7 +204,7 @@ def _planned(plan: Mapping[str, Planned], name: str, folder: Path) -> Planned:
     planned = plan.get(name)
     if planned is None:
         what = f"episode {name} is not in the plan"
-        raise BadRow(what, where=str(folder), remedy="repeat the generate command")
+        raise BadRow(what, where=str(folder), remedy="repeat the command that made it")
     return planned
 
 

@@ -34,6 +34,14 @@ def test_what_json_cannot_hold_is_refused(value):
         canonical(value)
 
 
+def test_a_value_nested_without_end_is_refused_as_what_it_is():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="JSON"):
+        canonical(deep)
+
+
 def test_a_float_and_an_integer_have_different_keys():
     assert content_key({"a": 1}) != content_key({"a": 1.5})
 

@@ -18,9 +18,10 @@ from simulators.sql.promises import lint_promises
 from simulators.sql.stage import Stage
 from simulators.sql.world import SqlWorld
 from simulators.users.scripted import ScriptedUser
-from synth.core.acting import acting, languages
+from synth.core.acting import acting
 from synth.core.application import Application
 from synth.core.errors import BadApplication, NotSuitable, ToolloomError
+from synth.core.hearing import languages
 from synth.core.outcomes import Outcomes
 from synth.core.protocols import Shared, UserView, run_call
 from synth.core.types import Act, Effect, Message, Persona, TaskKind

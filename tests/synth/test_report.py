@@ -65,7 +65,7 @@ def test_people_read_both(made):
 @pytest.mark.parametrize("text", ["", "{", "[]", "[1]", "7", "null", '{"accepted": 3}'])
 def test_a_damaged_report_is_named(tmp_path, text):
     (tmp_path / "report.json").write_text(text, encoding="utf-8")
-    with pytest.raises(BadRow, match=r"report\.json: .*repeat its generate command"):
+    with pytest.raises(BadRow, match=r"report\.json: .*repeat the command that made it"):
         read_report(tmp_path)
 
 
