@@ -45,6 +45,17 @@ def read_config(arguments: argparse.Namespace) -> Config:
     return load_config(arguments.config, arguments.set)
 
 
+def add_concurrency(parser: argparse.ArgumentParser) -> None:
+    """Add `--concurrency`."""
+    parser.add_argument(
+        "--concurrency",
+        type=positive,
+        default=8,
+        metavar="N",
+        help="episodes in flight when models play (default: 8)",
+    )
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add `--run`."""
     parser.add_argument(

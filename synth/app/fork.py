@@ -18,7 +18,7 @@ import asyncio
 from typing import Any
 
 from synth.app._endpoints import check_endpoints
-from synth.app._options import add_run, folder_name, positive, run_folder, share
+from synth.app._options import add_concurrency, add_run, folder_name, positive, run_folder, share
 from synth.app._show import bar, show
 from synth.core.config import change_config
 from synth.core.errors import BadInput, TargetMissed
@@ -69,13 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change a setting of the origin, e.g. --set generate.errors.rate=0 (repeatable)",
     )
-    parser.add_argument(
-        "--concurrency",
-        type=positive,
-        default=8,
-        metavar="N",
-        help="episodes in flight when models play (default: 8)",
-    )
+    add_concurrency(parser)
     parser.add_argument("--out", metavar="NAME", help="name of the new run (default: RUN-forks)")
 
 

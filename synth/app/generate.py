@@ -24,7 +24,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from synth.app._endpoints import check_endpoints
-from synth.app._options import add_config, add_run, positive, read_config, run_folder, share
+from synth.app._options import (
+    add_concurrency,
+    add_config,
+    add_run,
+    positive,
+    read_config,
+    run_folder,
+    share,
+)
 from synth.app._show import bar, say, show
 from synth.core.errors import BadInput, TargetMissed
 from synth.core.llm.ledger import at_least
@@ -42,13 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     goal = parser.add_mutually_exclusive_group()
     goal.add_argument("--accept", type=positive, metavar="N", help="accepted episodes wanted")
     goal.add_argument("--episodes", type=positive, metavar="N", help="episodes wanted")
-    parser.add_argument(
-        "--concurrency",
-        type=positive,
-        default=8,
-        metavar="N",
-        help="episodes in flight when models play (default: 8)",
-    )
+    add_concurrency(parser)
     parser.add_argument(
         "--max-failures",
         type=share,

@@ -109,15 +109,6 @@ def wire():
     return Wire()
 
 
-@pytest.fixture(scope="session")
-def empty(tmp_path_factory):
-    """The bytes of a registry with nothing in it: applying the schema costs 0.1 s each time."""
-    workspace = Workspace(tmp_path_factory.mktemp("empty"))
-    with workspace.write():
-        pass
-    return workspace.database.read_bytes()
-
-
 @pytest.fixture
 def fresh(tmp_path):
     """A workspace that is not there yet."""

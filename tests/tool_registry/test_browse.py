@@ -71,15 +71,6 @@ def enter(workspace, *found):
         ingest(con, [prepare(item) for item in found])
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    """The bytes of a registry with nothing in it: applying the schema costs 0.1 s each time."""
-    workspace = Workspace(tmp_path_factory.mktemp("empty"))
-    with workspace.write():
-        pass
-    return workspace.database.read_bytes()
-
-
 @pytest.fixture
 def workspace(tmp_path, empty):
     workspace = Workspace(tmp_path)
