@@ -19,6 +19,8 @@ from synth.core.types import Agent, Message, ToolSpec
 from synth.run import Episode, Planned, agent_of, read_agents, read_episodes, read_plan
 
 EXPORTERS = Plugins("exporter", "synth.exporters", "EXPORTER")
+USUAL = ("openai", "parquet")
+"""Formats of an export that names none."""
 
 COLUMNS = {
     "id": "VARCHAR",
@@ -41,12 +43,25 @@ COLUMNS = {
 
 
 class Exporter(Protocol):
-    """Writes rows to one file."""
+    """Writes conversations to one file, and reads them back: an export is compared with its source.
+
+    What a format has no room for is `Unwritable`, and left out of that file with the reason.
+    """
 
     suffix: str
 
+    def encode(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row as the file has it.
+
+        Raises:
+            Unwritable: the format cannot say this.
+        """
+
     def write(self, rows: Iterable[dict[str, Any]], path: Path) -> int:
-        """Write all rows (old file or new file, nothing between); return how many."""
+        """Write encoded rows (old file or new file, nothing between); return how many."""
+
+    def read(self, path: Path) -> Iterator[dict[str, Any]]:
+        """Yield the conversation of each row: `messages` in the OpenAI shape, `tools` as text."""
 
 
 def dataset_row(planned: Planned, agent: Agent, episode: Episode, tools: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Write the dataset of a run: OpenAI messages and tools as JSONL and Parquet, and its card.
 
 toolloom export --run NAME                        its accepted episodes
+toolloom export --run NAME --format sharegpt      for LLaMA-Factory; others: see --format
 toolloom export --run FORKS --format preference   pairs of a run of forks, for TRL's DPOTrainer
 """
 
@@ -14,7 +15,7 @@ from synth.app._options import add_run, positive, run_folder
 from synth.app._show import afterwards, say, show
 from synth.core.errors import BadInput
 from synth.core.store import Workspace
-from synth.dataset import EXPORTERS
+from synth.dataset import EXPORTERS, USUAL
 from synth.pipeline.export import IDS, export
 from synth.pipeline.pairs import export_pairs, width_of
 from synth.pipeline.record import record_export
@@ -33,8 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format",
         action="append",
         metavar="NAME",
-        help=f"one of {', '.join(EXPORTERS.names())} (repeatable; default: all that write "
-        "episodes; preference pairs are a data set of their own, of the forks of toolloom fork)",
+        help=f"one of {', '.join(EXPORTERS.names())} (repeatable; default: {' and '.join(USUAL)}; "
+        "preference pairs are a data set of their own, of the forks of toolloom fork)",
     )
     parser.add_argument(
         "--ids",
@@ -57,12 +58,11 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if of_pairs and len(of_pairs) < len(arguments.format):
         what = "preference pairs are a data set of their own"
         raise BadInput(what, where="--format", remedy="export the episodes in another command")
-    formats = arguments.format or [name for name in EXPORTERS.names() if not width_of(name)]
     write = export_pairs if of_pairs else export
     written = write(
         folder,
         arguments.to or folder / ("preference" if of_pairs else "dataset"),
-        formats=formats,
+        formats=arguments.format or USUAL,
         limit=arguments.limit,
         ids=arguments.ids,
     )
@@ -73,4 +73,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         record_export(Workspace(arguments.workspace), folder, written["files"], episodes)
     if not arguments.json:
         show("\n".join(f"{path}  {rows} rows" for path, rows in written["files"].items()))
+    for path, reasons in written.get("left_out", {}).items():
+        for reason, count in reasons.items():
+            say(f"{Path(path).name} is without {count} of {written['rows']} rows: {reason}")
     return written

@@ -1,30 +1,19 @@
-"""JSON Lines of OpenAI messages and tools: what fine-tuning APIs and most trainers read."""
+"""JSON Lines of OpenAI messages and tools: what fine-tuning APIs and most trainers read.
+
+Keys that a message does not have are absent, not null.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
-from synth.core.jsonl import write_atomic
+from synth.exporters._lines import Lines
 
 
-class OpenAIExporter:
-    """One row a line. Keys a message does not have are absent, not null."""
-
-    suffix = ".jsonl"
-
-    def write(self, rows: Iterable[dict[str, Any]], path: Path) -> int:
-        """Write the rows; return how many.
-
-        Raises:
-            DiskFull: the old file, if any, is untouched.
-        """
-        lines = [orjson.dumps(row) for row in rows]
-        write_atomic(path, b"".join(line + b"\n" for line in lines))
-        return len(lines)
+def same(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row: it is in this shape already."""
+    return dict(row)
 
 
-EXPORTER = OpenAIExporter()
+EXPORTER = Lines(".jsonl", same, same)

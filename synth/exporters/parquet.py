@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from synth.core.errors import ToolloomError, os_error_in, storage_error
 from synth.core.store import quiet
 from synth.dataset import COLUMNS
 from synth.exporters.openai import EXPORTER as OPENAI
+from synth.exporters.openai import same
 
 
 class ParquetExporter:
     """One row group per 2,048 rows; message keys that are absent are null."""
 
     suffix = ".parquet"
+    encode = staticmethod(same)
 
     def write(self, rows: Iterable[dict[str, Any]], path: Path) -> int:
         """Write the rows; return how many.
@@ -40,6 +42,14 @@ class ParquetExporter:
             lines.unlink(missing_ok=True)
             temporary.unlink(missing_ok=True)
         return count
+
+    def read(self, path: Path) -> Iterator[dict[str, Any]]:
+        """Yield the conversations of a file."""
+        with quiet(duckdb.connect()) as con:
+            found = con.execute("SELECT messages, tools FROM read_parquet(?)", [str(path)])
+            while rows := found.fetchmany(256):
+                for messages, tools in rows:
+                    yield {"messages": messages, "tools": tools}
 
 
 def _failed(error: OSError | duckdb.Error, path: Path) -> ToolloomError:

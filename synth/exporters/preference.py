@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from synth.exporters.openai import OpenAIExporter
+from synth.exporters._lines import Lines
+from synth.exporters.openai import same
 from synth.pairs import Width
 
 
-class PreferenceExporter(OpenAIExporter):
+class PreferenceExporter(Lines):
     """One pair a line.
 
     Args:
@@ -15,7 +16,8 @@ class PreferenceExporter(OpenAIExporter):
     """
 
     def __init__(self, pairs: Width, suffix: str) -> None:
-        self.pairs, self.suffix = pairs, suffix
+        super().__init__(suffix, same, same)
+        self.pairs = pairs
 
 
 EXPORTER = PreferenceExporter("whole", ".jsonl")

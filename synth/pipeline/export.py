@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from synth.conversation import first_difference, told
 from synth.core.config import Config
-from synth.core.errors import BadRow, DiskFull, TargetMissed, storage_error
-from synth.core.formats import in_nine_characters
+from synth.core.errors import BadRow, DiskFull, TargetMissed, ToolloomError, storage_error
+from synth.core.formats import Unwritable, in_nine_characters
 from synth.core.jsonl import write_atomic
 from synth.core.llm.local.label import weak_note
 from synth.core.prompts import prompts
@@ -67,9 +69,12 @@ def export(
         ids: style of the identifiers of calls, one of `IDS`.
 
     Returns:
-        `rows`, `files`: path -> rows, and `unfinished`: whether the run will have more.
+        `rows`; `files`: path -> rows in it; `episodes`: path -> the episode of each row;
+        `left_out`: path -> reason -> rows that this format cannot say; `card`; and `unfinished`:
+        whether the run will have more.
 
     Raises:
+        Unfaithful: a file says something else than the run when it is read back.
         UnknownName: no such exporter.
         BadInput: one of the run's files is damaged.
         TargetMissed: it has no accepted episode; nothing is written.
@@ -88,18 +93,54 @@ def export(
         )
     for row in rows:
         row["messages"] = IDS[ids](row["messages"])
-    files = {}
+    files, episodes, left_out = {}, {}, {}
     with staged(folder) as scratch:
         for exporter in exporters:
             name = f"train{exporter.suffix}"
-            files[str(folder / name)] = exporter.write(rows, scratch / name)
-        write_atomic(scratch / "README.md", _card(report, rows, run).encode())
+            kept, reasons = _write(exporter, rows, scratch / name)
+            files[str(folder / name)] = len(kept)
+            episodes[str(folder / name)] = kept
+            left_out[str(folder / name)] = reasons
+        card = _card(report, rows, run, dict(zip(formats, left_out.items(), strict=True)))
+        write_atomic(scratch / "README.md", card.encode())
     return {
         "rows": len(rows),
         "files": files,
+        "episodes": episodes,
+        "left_out": left_out,
         "card": str(folder / "README.md"),
         "unfinished": report.get("gave_up") == UNFINISHED,
     }
+
+
+class Unfaithful(ToolloomError):
+    """A file does not say what was written to it."""
+
+
+def _write(
+    exporter: Exporter, rows: Sequence[dict[str, Any]], path: Path
+) -> tuple[list[str], dict[str, int]]:
+    """Write what a format can say, and read it again.
+
+    Returns:
+        The episodes in the file, and how many are not in it, by reason.
+    """
+    encoded, kept, reasons = [], [], Counter[str]()
+    for row in rows:
+        try:
+            encoded.append(exporter.encode(row))
+        except Unwritable as reason:
+            reasons[str(reason)] += 1
+        else:
+            kept.append(row)
+    exporter.write(encoded, path)
+    for row, back in zip(kept, exporter.read(path), strict=True):
+        at = first_difference(told(row), told(back))
+        if at is not None:
+            what = f"episode {row['id']} reads back differently, at message {at - 1}"
+            remedy = "the file is not kept; another --format may be"
+            raise Unfaithful(what, where=path.name, remedy=remedy)
+    return [row["id"] for row in kept], dict(reasons.most_common())
 
 
 @contextmanager
@@ -132,7 +173,12 @@ def _move(scratch: Path, folder: Path) -> None:
         file.replace(folder / file.name)
 
 
-def _card(report: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> str:
+def _card(
+    report: dict[str, Any],
+    rows: list[dict[str, Any]],
+    run: Path,
+    left_out: Mapping[str, tuple[str, Mapping[str, int]]],
+) -> str:
     config = Config.model_validate(orjson.loads((run / "config.json").read_bytes())["config"])
     return prompts("synth.templates").render(
         "dataset_card",
@@ -147,6 +193,11 @@ def _card(report: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> str:
         error_rate=config.generate.errors.rate,
         funnel="\n".join(funnel_lines(report)),
         weak=weak_note(orjson.loads(row["players"]) for row in rows),
+        files=[
+            {"name": Path(path).name, "format": name, "left_out": reasons}
+            for name, (path, reasons) in left_out.items()
+        ],
+        main=Path((left_out.get("parquet") or next(iter(left_out.values())))[0]).name,
     )
 
 
