@@ -53,9 +53,8 @@ def timed(label: str, work: Callable[[str], object], asked: Iterable[str]) -> No
 def copied(con: duckdb.DuckDBPyConnection, number: int) -> None:
     """Enter every tool of the catalog again under another name."""
     con.execute(
-        f"INSERT INTO tools SELECT tool || '#copy-{number}', server, name || '#copy-{number}', "
-        "function_name, application, category, version, listed, first_seen, last_seen "
-        "FROM tools WHERE NOT contains(tool, '#copy-')"
+        f"INSERT INTO tools SELECT * REPLACE (tool || '#copy-{number}' AS tool, "
+        f"name || '#copy-{number}' AS name) FROM tools WHERE NOT contains(tool, '#copy-')"
     )
     con.execute(
         f"INSERT INTO tool_versions SELECT * REPLACE (tool || '#copy-{number}' AS tool, "

@@ -25,6 +25,7 @@ from tool_registry.language import language_of
 from tool_registry.ledger import Entry
 from tool_registry.licence import spdx
 from tool_registry.normalize import HASH_DIGITS, Accepted, Rejected, normalize, normalize_list
+from tool_registry.quality import quality_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +313,7 @@ def _version_row(
     name: str, number: int, keys: tuple[str, str], tool: Accepted, of: ToolList
 ) -> dict[str, Any]:
     spec = tool.spec
+    quality, reasons = quality_of(spec, tool.flags)
     return {
         "tool": name,
         "version": number,
@@ -334,4 +336,6 @@ def _version_row(
         "crawl": of.crawl,
         "seen_at": of.at,
         "language": language_of(spec.description),
+        "quality": quality,
+        "quality_reasons": canonical(reasons),
     }
