@@ -39,7 +39,7 @@ _DESTRUCTIVE = """
     terminate truncate uninstall unpublish wipe
 """
 
-_VERBS = {
+VERBS = {
     **dict.fromkeys(_READ.split(), Effect.READ),
     **dict.fromkeys(_WRITE.split(), Effect.WRITE),
     **dict.fromkeys(_DESTRUCTIVE.split(), Effect.DESTRUCTIVE),
@@ -63,7 +63,7 @@ def effect_of(name: str, annotations: Mapping[str, Any]) -> tuple[Effect, Effect
     if read_only is False or destructive is False:
         return Effect.WRITE, "annotated"
     words = [word.lower() for word in _WORD.findall(name)]
-    effects = [_VERBS[word] for word in words if word in _VERBS]
+    effects = [VERBS[word] for word in words if word in VERBS]
     if not effects:
         return Effect.UNKNOWN, "unknown"
     if "and" in words:

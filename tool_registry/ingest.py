@@ -21,6 +21,7 @@ from synth.core.protocols import Edge
 from synth.core.store import insert, now
 from synth.core.types import Provenance, ToolSpec
 from tool_registry import search
+from tool_registry.classify import Inferred, classify, taxonomy
 from tool_registry.language import language_of
 from tool_registry.ledger import Entry
 from tool_registry.licence import spdx
@@ -129,7 +130,9 @@ def register_application(
         "updated_at": at,
     }
     insert(con, "applications", [row], conflict="replace")
-    insert(con, "categories", [{"category": application.category}], conflict="nothing")
+    known = taxonomy().get(application.category)
+    category = {"category": application.category, "description": known.about if known else None}
+    insert(con, "categories", [category], conflict="nothing")
     tools = [_declared(spec, place) for place, spec in enumerate(application.specs.values())]
     enter_lists(con, [ToolList(server, None, at, tools)])
     con.execute("DELETE FROM tool_edges WHERE starts_with(source, ?)", [f"{server}/"])
@@ -239,6 +242,16 @@ class _Current:
     version: int
     accepted: Accepted
     of: ToolList
+    inferred: Inferred | None
+    """What it is probably for; nobody asks where it is declared."""
+
+    @property
+    def category(self) -> tuple[str | None, str | None, float | None]:
+        """Return category, where it is known from, and how clearly."""
+        if declared := self.accepted.spec.category:
+            return declared, "declared", None
+        found = self.inferred
+        return (found.category, "inferred", found.score) if found else (None, None, None)
 
 
 def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> None:
@@ -258,7 +271,8 @@ def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> No
     fresh: list[dict[str, Any]] = []
     current: list[_Current] = []
     for item in lists:
-        for accepted in item.tools:
+        inferred = classify(item.server, [accepted.spec for accepted in item.tools])
+        for accepted, category in zip(item.tools, inferred, strict=True):
             name = f"{item.server}/{accepted.name}"
             key, definition = _keys_of(accepted.spec)
             number = versions.get((name, definition))
@@ -266,7 +280,7 @@ def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> No
                 newest[name] += 1
                 number = newest[name]
                 fresh.append(_version_row(name, number, (key, definition), accepted, item))
-            current.append(_Current(name, number, accepted, item))
+            current.append(_Current(name, number, accepted, item, category))
     insert(con, "tool_versions", fresh)
     con.execute("UPDATE tools SET listed = false WHERE server IN (SELECT unnest($1))", [servers])
     _current_tools(con, current)
@@ -281,24 +295,32 @@ def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> No
 def _current_tools(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) -> None:
     if not current:
         return
-    unnested = ", ".join(f"unnest(${place})" for place in range(1, 8))
+    categories = [c.category for c in current]
+    columns: dict[str, list[Any]] = {
+        "tool": [c.tool for c in current],
+        "server": [c.of.server for c in current],
+        "name": [c.accepted.name for c in current],
+        "function_name": [c.accepted.spec.name for c in current],
+        "application": [c.accepted.spec.application for c in current],
+        "category": [category for category, _, _ in categories],
+        "category_source": [source for _, source, _ in categories],
+        "category_score": [score for _, _, score in categories],
+        "version": [c.version for c in current],
+        "listed": [True for _ in current],
+        "first_seen": [c.of.at for c in current],
+        "last_seen": [c.of.at for c in current],
+    }
+    unnested = ", ".join(f"unnest(${place})" for place in range(1, len(columns) + 1))
+    kept = [name for name in columns if name not in ("tool", "server", "name", "first_seen")]
+    changed = ", ".join(f"{name} = excluded.{name}" for name in kept)
     con.execute(
-        "INSERT INTO tools (tool, server, name, function_name, application, category, version, "
-        f"listed, first_seen, last_seen) SELECT {unnested}, true, unnest($8), unnest($8) "
-        "ON CONFLICT (tool) DO "
-        "UPDATE SET version = excluded.version, listed = true, last_seen = excluded.last_seen, "
-        "function_name = excluded.function_name, category = excluded.category",
-        [
-            [c.tool for c in current],
-            [c.of.server for c in current],
-            [c.accepted.name for c in current],
-            [c.accepted.spec.name for c in current],
-            [c.accepted.spec.application for c in current],
-            [c.accepted.spec.category for c in current],
-            [c.version for c in current],
-            [c.of.at for c in current],
-        ],
+        f"INSERT INTO tools ({', '.join(columns)}) SELECT {unnested} "
+        f"ON CONFLICT (tool) DO UPDATE SET {changed}",
+        list(columns.values()),
     )
+    used = {category for category, source, _ in categories if source == "inferred"}
+    rows = ({"category": name, "description": taxonomy()[name].about} for name in sorted(used))
+    insert(con, "categories", rows, conflict="nothing")
 
 
 def _keys_of(spec: ToolSpec) -> tuple[str, str]:
