@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import importlib.util
 import io
+import re
 import sys
 import tempfile
 import textwrap
@@ -20,7 +21,7 @@ from rich.terminal_theme import MONOKAI
 
 from synth import app
 from synth.core.config import load_config
-from synth.core.store import Workspace
+from synth.core.store import MIGRATIONS, Workspace
 from synth.core.types import TaskKind
 from synth.dataset import COLUMNS
 from synth.pipeline.generate import Goal
@@ -157,10 +158,20 @@ def _data(tables: list[tuple[str, str, str]]) -> str:
     parts = [MADE, "# Data", "", "## A dataset row", "", "| column | type |", "|---|---|"]
     parts += [f"| `{name}` | `{kind}` |" for name, kind in COLUMNS.items()]
     parts += ["", "`tools`, `players` and `criteria` are JSON text (see `docs/decisions`).", ""]
-    parts += ["## Tables and views of registry.duckdb", ""]
+    about, columns, macros = _schema_notes()
+    kept = ("tools", "tool_versions", "servers", "crawls", "steps")
+    anywhere = {c: columns[t, c] for t in reversed(kept) for u, c in columns if u == t}
+    parts += ["## Tables and views of registry.duckdb", "", SCHEMA_HEAD]
     for table in dict.fromkeys(row[0] for row in tables):
-        columns = ", ".join(f"{name} {kind}" for t, name, kind in tables if t == table)
-        parts += [f"- **{table}**: {columns}"]
+        parts += ["", f"### {table}", ""] + ([about[table], ""] if table in about else [])
+        parts += ["| column | type | |", "|---|---|---|"]
+        parts += [
+            f"| `{name}` | {kind} | {columns.get((table, name)) or anywhere.get(name, '')} |"
+            for t, name, kind in tables
+            if t == table
+        ]
+    parts += ["", "## Macros", "", "| macro | |", "|---|---|"]
+    parts += [f"| `{name}` | {text} |" for name, text in macros]
     parts += [
         "",
         "Which rows used version 2 of a tool, and which model was trained on them:",
@@ -173,6 +184,43 @@ def _data(tables: list[tuple[str, str, str]]) -> str:
         "",
     ]
     return "\n".join(parts)
+
+
+SCHEMA_HEAD = """They are there in any DuckDB, nothing of toolloom loaded: `duckdb -readonly
+registry.duckdb`, or `duckdb.connect("registry.duckdb", read_only=True)` in Python. Questions to
+start with stand in [the registry's page](registry.md)."""
+_OBJECT = re.compile(
+    r"((?:^--[^\n]*\n)*)^CREATE (?:OR REPLACE )?(TABLE|VIEW|MACRO) (\w+)(\([\w, ]*\))?([^;]*;)",
+    re.MULTILINE,
+)
+_COLUMN = re.compile(r"^ +\"?(\w+)\"? +[A-Z]+[^-\n]*-- *(.*(?:\n +-- .*)*)", re.MULTILINE)
+_ADDED = re.compile(r"^ALTER TABLE (\w+) ADD COLUMN (\w+) [^-\n]*-- *(.*)", re.MULTILINE)
+
+
+def _schema_notes() -> tuple[dict[str, str], dict[tuple[str, str], str], list[tuple[str, str]]]:
+    """What the comments of the migrations say of tables and views, of columns, and of macros."""
+    about: dict[str, str] = {}
+    columns: dict[tuple[str, str], str] = {}
+    macros: list[tuple[str, str]] = []
+    for file in sorted(MIGRATIONS.glob("*.sql")):
+        sql = file.read_text(encoding="utf-8")
+        for table, column, text in _ADDED.findall(sql):
+            columns[table, column] = _note(text)
+        for comment, kind, name, signature, body in _OBJECT.findall(sql):
+            text = _note(comment)
+            if kind == "MACRO":
+                macros.append((f"{name}{signature}", text))
+                continue
+            if text:
+                about[name] = text
+            if kind == "TABLE":
+                columns |= {(name, column): _note(t) for column, t in _COLUMN.findall(body)}
+    return about, columns, macros
+
+
+def _note(comment: str) -> str:
+    """The words of a comment in one line, for a table of Markdown."""
+    return " ".join(re.sub(r"(?m)^ *-- ?", " ", comment).split()).replace("|", "\\|")
 
 
 def _hazards() -> str:

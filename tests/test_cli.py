@@ -18,7 +18,7 @@ from synth.core.formats import in_nine_characters
 OPTIONS = {
     "demo": "episodes offline seed",
     "crawl": "allow-weaker concurrency network",
-    "registry": "limit",
+    "registry": "category csv effect language licence limit min-quality no-synthetic server",
     "generate": "accept concurrency config engine episodes max-failures run set workers",
     "fork": "all at concurrency copies only out persona run scripted set share",
     "report": "run",
@@ -185,6 +185,7 @@ def test_show_is_a_page_for_people_and_all_of_it_for_programs(tmp_path):
     assert first == "application:hotel/cancel_booking: destructive (declared)"
     assert call.startswith("cancel_booking(booking_id: string) - Cancel a confirmed booking")
     assert "  booking_id: Booking to cancel" in page
+    assert "category: travel (declared), quality 0.95: no word on what comes back" in page
     assert "version 1, seen " in page
     found = json.loads(toolloom(tmp_path, "registry", "show", "cancel_booking", "--json").stdout)
     assert found["versions"][0]["parameters"]["required"] == ["booking_id"]

@@ -1,6 +1,8 @@
 """What a newcomer meets: a first command says what it does, a wrong one what would be right."""
 
 import asyncio
+import csv
+import io
 import re
 import sys
 
@@ -36,8 +38,9 @@ def test_the_first_command_says_that_it_enters_the_applications_and_later_ones_d
 def test_a_search_gives_names_whole_and_scores_that_can_be_read(workspace, capsys):
     app.main(["--workspace", str(workspace), "registry", "search", "cancel a booking"])
     found = capsys.readouterr().out.splitlines()
-    name, effect, score = found[0].split(maxsplit=2)
-    assert (name, effect) == ("application:hotel/cancel_booking", "destructive")
+    name, facts, score = re.split("  +", found[0])
+    assert name == "application:hotel/cancel_booking"
+    assert facts == "destructive, travel, no licence known, quality 0.95"
     assert re.fullmatch(r"\(score \d+\.\d\)", score)
     assert found[1].startswith("    Cancel a confirmed booking free of charge.")
     app.main(["--workspace", str(workspace), "registry", "search", "zzzz"])
@@ -137,3 +140,15 @@ def test_it_is_said_whose_ray_cluster_is_used(monkeypatch, capsys):
         assert capsys.readouterr().err == "joining the Ray cluster at first:6379\n"
     with _quiet(None):
         assert capsys.readouterr().err == ""
+
+
+def test_rows_go_to_csv_as_they_are(workspace, capsys):
+    query = "SELECT 'a,\"b\"' AS x, NULL AS y, '=1' AS z, 'two' || chr(10) || 'lines' AS w"
+    assert app.main(["--workspace", str(workspace), "registry", "sql", query, "--csv"]) == 0
+    written = capsys.readouterr().out
+    assert list(csv.reader(io.StringIO(written, newline=""))) == [
+        ["x", "y", "z", "w"],
+        ['a,"b"', "", "=1", "two\nlines"],
+    ]
+    for wrong in ("stats --csv", "sql x --csv --json", "show x --effect read"):
+        assert app.main(["--workspace", str(workspace), "registry", *wrong.split()]) == 2

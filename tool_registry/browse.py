@@ -11,6 +11,7 @@ specs(workspace, server="pypi:…")    tools as `ToolSpec`
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +22,20 @@ from pydantic import ValidationError
 from synth.core.errors import BadInput, BadRow, UnknownName
 from synth.core.store import Workspace
 from synth.core.types import ToolSpec
-from tool_registry.search import ranked
+from tool_registry.search import ALL, Filter, ranked
 from tool_registry.search import similar as alike
 
 MAX_ROWS = 1000
 QUERY_S = 30.0
-_JSON_COLUMNS = ("parameters", "returns", "annotations", "provenance", "raw", "flags")
+_JSON_COLUMNS = (
+    "parameters", "returns", "annotations", "provenance", "raw", "flags", "quality_reasons",
+)  # fmt: skip
+_NEAR = """
+SELECT name FROM (
+    SELECT name, max(jaro_winkler_similarity(lower(name), lower($1))) AS near
+    FROM tools WHERE listed GROUP BY name
+) WHERE near > 0.85 ORDER BY near DESC, name LIMIT 3
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,14 @@ def stats(workspace: Workspace) -> dict[str, Any]:
             "by_effect": _pairs(
                 con, "SELECT effect, count(*) FROM catalogue WHERE listed GROUP BY 1 ORDER BY 1"
             ),
+            "by_category": _pairs(
+                con,
+                "SELECT coalesce(category, '(none)'), count(*) FROM catalogue WHERE listed "
+                "GROUP BY 1 ORDER BY 2 DESC, 1",
+            ),
+            "quality": _one(
+                con, "SELECT coalesce(round(100 * avg(quality)), 0) FROM catalogue WHERE listed"
+            ),
             "by_registry": _pairs(
                 con,
                 "SELECT registry, count(*) FROM tools JOIN servers USING (server) WHERE listed "
@@ -78,10 +95,40 @@ def stats(workspace: Workspace) -> dict[str, Any]:
         }
 
 
-def search(workspace: Workspace, text: str, limit: int = 10) -> list[dict[str, Any]]:
-    """Return the tools that match `text` best, best first, each with its score (BM25)."""
+def search(
+    workspace: Workspace, text: str, limit: int = 10, only: Filter = ALL
+) -> list[dict[str, Any]]:
+    """Return the tools that match `text` best, best first, each with its score (BM25).
+
+    Raises:
+        UnknownName: `only` asks for a category that no tool has.
+    """
     with workspace.read() as con:
-        return ranked(con, text, limit)
+        _check(con, only)
+        found = ranked(con, text, limit, only)
+        return _described(con, found)
+
+
+def _described(
+    con: duckdb.DuckDBPyConnection, found: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Add to found tools what people choose by."""
+    query = (
+        "SELECT tool, category, licence, quality FROM catalogue WHERE tool IN (SELECT unnest(?))"
+    )
+    more = {row[0]: row[1:] for row in con.execute(query, [[t["tool"] for t in found]]).fetchall()}
+    names = ("category", "licence", "quality")
+    return [tool | dict(zip(names, more[tool["tool"]], strict=True)) for tool in found]
+
+
+def _check(con: duckdb.DuckDBPyConnection, only: Filter) -> None:
+    for what, value in (("category", only.category), ("effect", only.effect)):
+        if value is None:
+            continue
+        query = f"SELECT DISTINCT {what} FROM catalogue WHERE {what} IS NOT NULL"
+        known = [row[0] for row in con.execute(query).fetchall()]
+        if value not in known:
+            raise UnknownName(what, value, known)
 
 
 def similar(workspace: Workspace, name_or_key: str, limit: int = 10) -> list[dict[str, Any]]:
@@ -91,7 +138,7 @@ def similar(workspace: Workspace, name_or_key: str, limit: int = 10) -> list[dic
         UnknownName, BadInput: as `show`.
     """
     with workspace.read() as con:
-        return alike(con, _found(con, name_or_key), limit)
+        return _described(con, alike(con, _found(con, name_or_key), limit))
 
 
 def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
@@ -131,8 +178,12 @@ def _found(con: duckdb.DuckDBPyConnection, name_or_key: str) -> str:
         [name_or_key],
     ).fetchall()
     if not found:
-        names = con.execute("SELECT name FROM tools UNION SELECT tool FROM tools").fetchall()
-        raise UnknownName("tool", name_or_key, (row[0] for row in names))
+        near = con.execute(_NEAR, [name_or_key]).fetchall()
+        words = ", ".join(repr(row[0]) for row in near)
+        raise BadInput(
+            f"unknown tool {name_or_key!r}",
+            remedy=f"did you mean {words}?" if near else "toolloom registry search finds by words",
+        )
     if len(found) > 1:
         listed = ", ".join(row[0] for row in found[:10])
         raise BadInput(

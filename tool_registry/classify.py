@@ -7,8 +7,7 @@ also gets a part of what the tools of its server have together, since `get_item`
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +18,7 @@ import yaml
 
 from synth.core.types import ToolSpec
 from tool_registry.effect import VERBS
-from tool_registry.search import words_of
+from tool_registry.search import title_of, words_of
 
 _NAME, _SERVER, _DESCRIPTION, _PARAMETER = 3.0, 3.0, 1.0, 0.5
 _SHARED = 1.0
@@ -82,8 +81,8 @@ def classify(server: str, specs: Sequence[ToolSpec]) -> list[Inferred | None]:
         specs: all tools that it lists.
     """
     own = [_points(spec) for spec in specs]
-    of_server: Counter[str] = Counter()
-    for word in _terms(_title(server)):
+    of_server: dict[str, float] = defaultdict(float)
+    for word in _terms(title_of(server)):
         for category, weight in _tellers().get(word, ()):
             of_server[category] += _SERVER * weight
     for points in own:
@@ -92,20 +91,10 @@ def classify(server: str, specs: Sequence[ToolSpec]) -> list[Inferred | None]:
     return [_decided(points, of_server) for points in own]
 
 
-def _title(server: str) -> str:
-    """Return the part of a server's identity that says what it is for."""
-    name = server.rpartition("#")[2].rpartition(":")[2]
-    return _KIND.sub(" ", name.rpartition("/")[2]).strip(" -_") or name
-
-
-_KIND = re.compile(r"(?i)(?<![a-z])(?:mcp|server|api|tool|agent)s?(?![a-z])")
-"""What every server is called."""
-
-
-def _points(spec: ToolSpec) -> Counter[str]:
+def _points(spec: ToolSpec) -> dict[str, float]:
     properties = spec.parameters.get("properties")
     parameters = " . ".join(properties) if isinstance(properties, Mapping) else ""
-    points: Counter[str] = Counter()
+    points: dict[str, float] = defaultdict(float)
     fields = ((spec.name, _NAME), (spec.description, _DESCRIPTION), (parameters, _PARAMETER))
     for text, value in fields:
         for word in dict.fromkeys(_terms(text)):
@@ -123,9 +112,8 @@ def _terms(text: str) -> Iterator[str]:
 
 
 def _decided(own: Mapping[str, float], of_server: Mapping[str, float]) -> Inferred | None:
-    points = Counter(of_server)
-    points.update(own)
-    best = points.most_common(2)
+    points = {name: own.get(name, 0.0) + of_server.get(name, 0.0) for name in {*own, *of_server}}
+    best = sorted(points.items(), key=lambda item: (-item[1], item[0]))[:2]
     if not best or best[0][1] < LEAST:
         return None
     second = best[1][1] if len(best) > 1 else 0.0

@@ -318,7 +318,7 @@ def _current_tools(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) 
         f"ON CONFLICT (tool) DO UPDATE SET {changed}",
         list(columns.values()),
     )
-    used = {category for category, source, _ in categories if source == "inferred"}
+    used = {category for category, source, _ in categories if category and source == "inferred"}
     rows = ({"category": name, "description": taxonomy()[name].about} for name in sorted(used))
     insert(con, "categories", rows, conflict="nothing")
 

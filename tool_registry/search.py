@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -29,13 +30,21 @@ UNSORTED = 0.15
 """Words that come at once, alone and as a share of all, after which everything is sorted."""
 _SHOWN = ("doc", "tool", "words", "server", "name", "function_name", "effect", "description")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_EMAIL = re.compile(r"(?i)\be-mail")
+_ENDING = re.compile(r"([^aeiou])(?:ie|y)\Z")
+"""`company`, `companies`; `movie`, `movies`: as step 1c of Porter's stemmer."""
+_KIND = re.compile(r"(?i)(?<![a-z])(?:mcp|server|api|tool|agent)s?(?![a-z])")
+"""What every server is called."""
 _STOP = frozenset(
-    ("a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "its", "of",
-     "on", "or", "that", "the", "this", "to", "with", "you", "your")
+    ["a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "had",
+     "has", "have", "how", "i", "in", "into", "is", "it", "its", "me", "my", "of", "on", "or",
+     "that", "the", "this", "to", "was", "we", "what", "when", "where", "which", "who", "will",
+     "with", "you", "your"]
 )  # fmt: skip
 
 # The words stand in the statement as parameters of IN, and not in a table that is joined: only
-# constants let DuckDB skip the blocks whose words are all others.
+# constants let DuckDB skip the blocks whose words are all others. So the macro `search` of a
+# registry, which says the same, takes twice as long.
 _QUERY = """
 WITH hits AS MATERIALIZED (
     SELECT word, doc, times, length FROM search_words WHERE word IN ({asked})
@@ -48,10 +57,13 @@ weights AS (
 ),
 best AS (
     SELECT doc, round(sum(weight * times / (times + 0.3 + slope * length)), 9) AS score
-    FROM hits JOIN weights USING (word) GROUP BY doc ORDER BY score DESC, doc LIMIT {limit}
+    FROM hits JOIN weights USING (word) {within} GROUP BY doc ORDER BY score DESC, doc LIMIT {limit}
 )
 SELECT tool, server, name, function_name, effect, description, score
-FROM best JOIN search_tools USING (doc) ORDER BY score DESC, tool
+FROM best JOIN search_tools USING (doc) ORDER BY score DESC, doc
+"""
+_WITHIN = """
+WHERE doc IN (SELECT doc FROM search_tools JOIN catalogue USING (tool) WHERE {conditions})
 """
 _TELLING = """
 SELECT w.word FROM search_words w JOIN (
@@ -65,8 +77,12 @@ LIMIT $2
 
 
 def words_of(text: str) -> Iterator[str]:
-    """Yield the words of `text` in search form: lower case, `camelCase` split, plural s cut."""
-    return filter(None, map(_form, _WORD.findall(text)))
+    """Yield the words of `text` in search form.
+
+    Lower case, `camelCase` split, e-mail in one word, plural s cut, `-y` and `-ies` made equal. The
+    macro `search_terms` of a registry does the same.
+    """
+    return filter(None, map(_form, _WORD.findall(_EMAIL.sub("email", text))))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -75,12 +91,20 @@ def _form(found: str) -> str:
     word = found.lower()
     if word in _STOP or len(word) > MAX_WORD:
         return ""
-    return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2:] != "ss" else word
+    if len(word) > 3 and word.endswith("s") and word[-2:] != "ss":
+        word = word[:-1]
+    return _ENDING.sub(r"\1i", word) if len(word) > 3 else word
+
+
+def title_of(server: str) -> str:
+    """Return the part of a server's identity that says what it is for, without its owner."""
+    name = server.rpartition("#")[2].rpartition(":")[2]
+    return _KIND.sub(" ", name.rpartition("/")[2]).strip(" -_") or name
 
 
 def document_words(spec: ToolSpec, name: str, server: str) -> Counter[str]:
     """Return how often each search word occurs in what is known of a tool."""
-    texts = [spec.description, *[name] * NAME_WEIGHT, server, spec.category or ""]
+    texts = [spec.description, *[name] * NAME_WEIGHT, title_of(server), spec.category or ""]
     properties = spec.parameters.get("properties")
     for parameter, schema in (properties if isinstance(properties, dict) else {}).items():
         texts.append(parameter)
@@ -124,9 +148,43 @@ def sort(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("DROP TABLE sorted")
 
 
-def ranked(con: duckdb.DuckDBPyConnection, text: str, limit: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which tools may be found; None does not ask."""
+
+    category: str | None = None
+    effect: str | None = None
+    licence: str | None = None
+    """As SPDX writes it, whatever its case."""
+    language: str | None = None
+    server: str | None = None
+    """Its identity, or the beginning of it."""
+    min_quality: float | None = None
+    synthetic: bool | None = None
+    """True: tools of applications; False: tools of servers."""
+
+    def conditions(self) -> dict[str, Any]:
+        """Return SQL on the columns of `catalogue`, each with the value of its `?`."""
+        asked = {
+            "catalogue.category = ?": self.category,
+            "catalogue.effect = ?": self.effect,
+            "lower(catalogue.licence) = lower(?)": self.licence,
+            "catalogue.language = ?": self.language,
+            "starts_with(catalogue.server, ?)": self.server,
+            "catalogue.quality >= ?": self.min_quality,
+            "(catalogue.application IS NOT NULL) = ?": self.synthetic,
+        }
+        return {condition: value for condition, value in asked.items() if value is not None}
+
+
+ALL = Filter()
+
+
+def ranked(
+    con: duckdb.DuckDBPyConnection, text: str, limit: int, only: Filter = ALL
+) -> list[dict[str, Any]]:
     """Return the tools that match `text` best; none when no word of it is known."""
-    return _ranked(con, list(dict.fromkeys(words_of(text)))[:MOST_WORDS], limit)
+    return _ranked(con, list(dict.fromkeys(words_of(text)))[:MOST_WORDS], limit, only)
 
 
 def similar(con: duckdb.DuckDBPyConnection, tool: str, limit: int) -> list[dict[str, Any]]:
@@ -145,11 +203,14 @@ def similar(con: duckdb.DuckDBPyConnection, tool: str, limit: int) -> list[dict[
 
 
 def _ranked(
-    con: duckdb.DuckDBPyConnection, words: Sequence[str], limit: int
+    con: duckdb.DuckDBPyConnection, words: Sequence[str], limit: int, only: Filter = ALL
 ) -> list[dict[str, Any]]:
     if not words:
         return []
-    asked = ", ".join(f"${place}" for place in range(1, len(words) + 1))
-    found = con.execute(_QUERY.format(asked=asked, limit=int(limit)), list(words))
+    conditions = only.conditions()
+    within = _WITHIN.format(conditions=" AND ".join(conditions)) if conditions else ""
+    asked = ", ".join("?" * len(words))
+    query = _QUERY.format(asked=asked, within=within, limit=int(limit))
+    found = con.execute(query, [*words, *conditions.values()])
     columns = [column[0] for column in found.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]

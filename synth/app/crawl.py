@@ -21,7 +21,7 @@ from synth.app._show import bar, command, line, show
 from synth.core.errors import TargetMissed
 from synth.core.store import Workspace
 from tool_registry.catalogs import Imported
-from tool_registry.crawl import Crawled, crawl
+from tool_registry.crawl import Crawled, CrawlReport, crawl
 from tool_registry.source import Bench
 
 
@@ -73,9 +73,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             )
         )
     if not arguments.json:
-        shown_lines = [_catalog(item) for item in report.imported]
-        shown_lines += [text for server in report.servers for text in _lines(server)]
-        show("\n".join(shown_lines))
+        show("\n".join([*map(_catalog, report.imported), *_servers(report)]))
     if report.servers and len(report.failed) == len(report.servers):
         first = report.failed[0]
         raise TargetMissed(
@@ -100,12 +98,23 @@ def _catalog(item: Imported) -> str:
     return line(f"{item.source}  {what}; {news}")
 
 
-def _lines(server: Crawled) -> Iterator[str]:
-    what = f"{server.tools} tools" if server.outcome == "ok" else server.outcome
-    rejected = f", {server.rejected} rejected" if server.rejected else ""
-    version = server.version or ""
-    yield line(f"{server.server}  {version}  {what}{rejected}  {server.seconds:.1f} s")
-    if server.outcome != "ok":
+def _servers(report: CrawlReport) -> Iterator[str]:
+    """Yield a line for each server that was listed, then what failed and why, then the sum."""
+    listed = [server for server in report.servers if server.outcome == "ok"]
+    wide = max((len(_named(server)) for server in report.servers), default=0)
+    for server in sorted(listed, key=_named):
+        rejected = f"  {server.rejected} rejected" if server.rejected else ""
+        seconds = f"{server.seconds:6.1f} s"
+        yield line(f"{_named(server):{wide}}  {server.tools:4} tools  {seconds}{rejected}")
+    for server in sorted(report.failed, key=lambda one: (one.outcome, _named(one))):
+        yield line(f"{_named(server):{wide}}  {server.outcome}  {server.seconds:.1f} s")
         yield f"    {line(server.reason or server.outcome)}"
-    if server.argv:
-        yield f"    ran: {command(server.argv)}"
+        if server.argv:
+            yield f"    ran: {command(server.argv)}"
+    if len(report.servers) > 1:
+        tools = sum(server.tools for server in listed)
+        yield f"{len(listed)} of {len(report.servers)} servers listed, {tools} tools"
+
+
+def _named(server: Crawled) -> str:
+    return f"{server.server} {server.version or ''}".strip()

@@ -1,7 +1,7 @@
 """Search, show and count what is in the registry.
 
 toolloom registry stats
-toolloom registry search "read a file"
+toolloom registry search "read a file" --effect read --min-quality 0.8
 toolloom registry show read_text_file
 toolloom registry similar read_text_file
 toolloom registry sql "SELECT server, count(*) FROM tools GROUP BY ALL"
@@ -10,17 +10,20 @@ toolloom registry sql "SELECT server, count(*) FROM tools GROUP BY ALL"
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from synth.app._options import positive
+from synth.app._options import positive, share
 from synth.app._show import line, lines, say, show
 from synth.core.errors import BadInput, BadPlace
 from synth.core.formats import declare
 from synth.core.store import Workspace
+from synth.core.types import Effect
 from synth.pipeline.worlds import register_missing
 from tool_registry import browse
+from tool_registry.search import ALL, Filter
 
 WIDEST = 10_000
 """Columns of a table that goes to a file or another program; it takes what it needs."""
@@ -33,6 +36,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=positive, default=20, metavar="N", help="rows (default: 20)"
     )
+    parser.add_argument("--csv", action="store_true", help="rows as CSV (search, similar, sql)")
+    only = parser.add_argument_group("search: only tools")
+    only.add_argument("--category", metavar="NAME", help="of this category")
+    only.add_argument("--effect", choices=[str(effect) for effect in Effect])
+    only.add_argument("--licence", metavar="SPDX", help="under this licence, e.g. MIT")
+    only.add_argument("--language", metavar="CODE", help="described in this language, e.g. zh")
+    only.add_argument("--server", metavar="NAME", help="of servers whose name begins so")
+    only.add_argument("--min-quality", type=share, metavar="SHARE", help="of at least this score")
+    only.add_argument(
+        "--synthetic",
+        action=argparse.BooleanOptionalAction,
+        help="of applications, or only of servers",
+    )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -40,6 +56,11 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.action != "stats" and not arguments.text:
         what = f"{arguments.action} needs a text"
         raise BadInput(what, where="registry", remedy=f"e.g. {_EXAMPLES[arguments.action]}")
+    only = _only(arguments)
+    if only != ALL and arguments.action != "search":
+        raise BadInput("only search takes filters", where=f"registry {arguments.action}")
+    if arguments.csv and (arguments.json or arguments.action not in ("search", "similar", "sql")):
+        raise BadInput("--csv is for rows, and not beside --json", where="registry")
     workspace = Workspace(arguments.workspace)
     left_out = None
     try:
@@ -49,7 +70,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     result = _ANSWERS[arguments.action](workspace, arguments)
     if left_out is not None:
         say(f"installed applications are left out: {left_out}")
-    if not arguments.json:
+    if arguments.csv:
+        _write_csv(result)
+    elif not arguments.json:
         if arguments.action in ("search", "similar"):
             _show_found(result["rows"])
         else:
@@ -68,7 +91,19 @@ def _stats(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any
 
 
 def _search(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
-    return _ranking(browse.search(workspace, arguments.text, arguments.limit))
+    return _ranking(browse.search(workspace, arguments.text, arguments.limit, _only(arguments)))
+
+
+def _only(arguments: argparse.Namespace) -> Filter:
+    return Filter(
+        category=arguments.category,
+        effect=arguments.effect,
+        licence=arguments.licence,
+        language=arguments.language,
+        server=arguments.server,
+        min_quality=arguments.min_quality,
+        synthetic=arguments.synthetic,
+    )
 
 
 def _similar(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -76,8 +111,10 @@ def _similar(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, A
 
 
 def _ranking(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    columns = ("tool", "effect", "score", "description")
-    return {"columns": list(columns), "rows": [[tool[c] for c in columns] for tool in found]}
+    return {"columns": list(_FOUND), "rows": [[tool[c] for c in _FOUND] for tool in found]}
+
+
+_FOUND = ("tool", "effect", "category", "licence", "quality", "score", "description")
 
 
 def _one(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -99,6 +136,16 @@ _EXAMPLES = {
 _ANSWERS = {"stats": _stats, "search": _search, "show": _one, "similar": _similar, "sql": _sql}
 
 
+def _about(result: dict[str, Any], newest: dict[str, Any]) -> str:
+    """Return category and quality in a line."""
+    source = f" ({result['category_source']})" if result["category_source"] else ""
+    about = f"category: {result['category'] or 'none'}{source}"
+    if newest["quality"] is not None:
+        lacks = "; ".join(newest["quality_reasons"] or ()) or "lacks nothing"
+        about += f", quality {newest['quality']:.2f}: {lacks}"
+    return about
+
+
 def _tool_page(result: dict[str, Any]) -> str:
     """Return what is known of one tool, as people read it; `--json` has all of it."""
     newest = result["versions"][0]
@@ -107,6 +154,7 @@ def _tool_page(result: dict[str, Any]) -> str:
     page = [
         line(f"{result['tool']}: {newest['effect']} ({newest['effect_source']})"),
         declare([{"function": tool}], describe_parameters=True),
+        line(_about(result, newest)),
     ]
     for version in result["versions"]:
         package = f", package {version['package_version']}" if version["package_version"] else ""
@@ -123,9 +171,23 @@ def _show_found(rows: Sequence[Sequence[Any]]) -> None:
     """Show what a search found, a name whole whatever the width: it is what `show` takes."""
     if not rows:
         show("nothing matches")
-    for tool, effect, score, description in rows:
+    for tool, effect, category, licence, quality, score, description in rows:
         shown = f"{score:.1f}" if score > 1 else f"{score:.2f}"
-        show(f"{line(tool)}  {effect}  (score {shown})\n    {line(description)}")
+        facts = [effect, category or "no category", licence or "no licence known"]
+        facts += [] if quality is None else [f"quality {quality:.2f}"]
+        show(f"{line(tool)}  {line(', '.join(facts))}  (score {shown})\n    {line(description)}")
+
+
+def _write_csv(result: dict[str, Any]) -> None:
+    """Write rows as RFC 4180 has them, for programs: a spreadsheet may run cells that begin with =.
+
+    Nothing is escaped but what the format needs, as in `--json`.
+    """
+    writer = csv.writer(sys.stdout, lineterminator="\r\n")
+    writer.writerow(result["columns"])
+    writer.writerows(result["rows"])
+    if result.get("truncated"):
+        say(f"the first {len(result['rows'])} rows; --limit N writes more")
 
 
 def _show(result: dict[str, Any]) -> None:

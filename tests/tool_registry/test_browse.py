@@ -6,7 +6,7 @@ import pytest
 
 from synth.core import store
 from synth.core.application import Application
-from synth.core.errors import BadInput, UnknownName
+from synth.core.errors import BadInput
 from synth.core.protocols import Edge
 from synth.core.store import Workspace
 from tool_registry import browse
@@ -294,8 +294,10 @@ def test_everything_known_of_a_tool_is_shown_by_any_of_its_names(filled):
 def test_a_name_of_two_servers_is_a_question_and_a_wrong_one_gets_a_hint(filled):
     with pytest.raises(BadInput, match=r"2 servers have a tool 'add_note'.*npm:other/add_note"):
         browse.show(filled, "add_note")
-    with pytest.raises(UnknownName, match="did you mean 'send_message'"):
+    with pytest.raises(BadInput, match="did you mean 'send_message'"):
         browse.show(filled, "send_mesage")
+    with pytest.raises(BadInput, match=r"unknown tool 'zzz' .toolloom registry search finds"):
+        browse.show(filled, "zzz")
 
 
 def test_a_query_gives_columns_rows_and_says_when_there_is_more(filled):
@@ -334,7 +336,7 @@ def test_similar_tools_are_found_by_what_they_say_and_a_copy_scores_one(workspac
     ]
     assert found[0]["score"] > 0.9 > 0.6 > found[1]["score"] > 0
     assert "pypi:notes/send_mail" not in [tool["tool"] for tool in found]
-    with pytest.raises(UnknownName):
+    with pytest.raises(BadInput, match="did you mean 'send_mail'"):
         browse.similar(workspace, "send_male")
 
 
