@@ -369,3 +369,14 @@ def test_a_registry_of_an_earlier_version_is_searched_as_before(tmp_path, monkey
                 )
     (found,) = browse.search(workspace, "read")  # what is no longer listed is not found
     assert (found["tool"], found["effect"], found["description"]) == ("s/a", "read", "Reads.")
+
+
+def test_definitions_that_were_entered_before_there_were_scores_get_theirs(workspace):
+    tool = raw("send_mail", "Sends a mail to a person and returns its number.")
+    enter(workspace, entry(1, [tool]))
+    scored = rows(workspace, "SELECT quality, quality_reasons FROM catalogue")
+    with workspace.write() as con:
+        con.execute("UPDATE tool_versions SET quality = NULL, quality_reasons = NULL")
+    enter(workspace, entry(2, [tool]))
+    assert rows(workspace, "SELECT quality, quality_reasons FROM catalogue") == scored
+    assert scored[0][0] > 0.5
