@@ -114,35 +114,56 @@ def register_application(
         application: the document.
         edges: the graph by names of tools, as its `World` gives it.
     """
-    server, at = f"application:{application.application}", now()
+    return register_applications(con, [(application, edges)])
+
+
+def register_applications(
+    con: duckdb.DuckDBPyConnection, found: Iterable[tuple[Application, Iterable[Edge]]]
+) -> int:
+    """Enter many applications at once, as `register_application` does one; returns their tools."""
+    items, at = list(found), now()
+    lists: list[ToolList] = []
+    rows: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
+    for application, edges in items:
+        server = f"application:{application.application}"
+        rows.append(_application_row(application, at))
+        tools = [_declared(spec, place) for place, spec in enumerate(application.specs.values())]
+        lists.append(ToolList(server, None, at, tools))
+        links += (
+            {"source": f"{server}/{s}", "column": c, "target": f"{server}/{t}", "parameter": p}
+            for s, c, t, p in sorted({(e.source, e.column, e.target, e.parameter) for e in edges})
+        )
+    if not items:
+        return 0
+    servers = [item.server for item in lists]
     con.execute(
-        "INSERT INTO servers VALUES (?, 'application', NULL, ?, NULL, NULL, ?, ?) "
+        "INSERT INTO servers SELECT unnest($1), 'application', NULL, unnest($2), NULL, NULL, $3, $3 "
         "ON CONFLICT (server) DO UPDATE SET last_seen = excluded.last_seen",
-        [server, application.summary, at, at],
+        [servers, [application.summary for application, _ in items], at],
     )
-    document = application.model_dump_json(by_alias=True)
-    row = {
+    insert(con, "applications", rows, conflict="replace")
+    about = {row["category"]: taxonomy().get(row["category"]) for row in rows}
+    categories = ({"category": c, "description": k.about if k else None} for c, k in about.items())
+    insert(con, "categories", categories, conflict="nothing")
+    enter_lists(con, lists)
+    con.execute(
+        "DELETE FROM tool_edges WHERE regexp_replace(source, '/[^/]*$', '') IN (SELECT unnest($1))",
+        [servers],
+    )
+    insert(con, "tool_edges", links)
+    return sum(len(item.tools) for item in lists)
+
+
+def _application_row(application: Application, at: datetime) -> dict[str, Any]:
+    return {
         "application": application.application,
         "category": application.category,
         "summary": application.summary,
         "key": application.key,
-        "document": document,
+        "document": application.model_dump_json(by_alias=True),
         "updated_at": at,
     }
-    insert(con, "applications", [row], conflict="replace")
-    known = taxonomy().get(application.category)
-    category = {"category": application.category, "description": known.about if known else None}
-    insert(con, "categories", [category], conflict="nothing")
-    tools = [_declared(spec, place) for place, spec in enumerate(application.specs.values())]
-    enter_lists(con, [ToolList(server, None, at, tools)])
-    con.execute("DELETE FROM tool_edges WHERE starts_with(source, ?)", [f"{server}/"])
-    links = {(e.source, e.column, e.target, e.parameter) for e in edges}
-    rows = (
-        {"source": f"{server}/{s}", "column": c, "target": f"{server}/{t}", "parameter": p}
-        for s, c, t, p in sorted(links)
-    )
-    insert(con, "tool_edges", rows)
-    return len(tools)
 
 
 def _declared(spec: ToolSpec, position: int) -> Accepted:
@@ -339,8 +360,7 @@ def _current_tools(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) 
         f"ON CONFLICT (tool) DO UPDATE SET {changed}",
         list(columns.values()),
     )
-    used = {category for category, source, _ in categories if category and source == "inferred"}
-    rows = ({"category": name, "description": taxonomy()[name].about} for name in sorted(used))
+    rows = ({"category": one.name, "description": one.about} for one in taxonomy().values())
     insert(con, "categories", rows, conflict="nothing")
 
 

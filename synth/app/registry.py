@@ -4,6 +4,9 @@ toolloom registry stats
 toolloom registry search "read a file" --effect read --min-quality 0.8
 toolloom registry show read_text_file
 toolloom registry similar read_text_file
+toolloom registry tree finance
+toolloom registry coverage
+toolloom registry map
 toolloom registry sql "SELECT server, count(*) FROM tools GROUP BY ALL"
 """
 
@@ -12,9 +15,11 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from synth.app import _map
 from synth.app._options import positive, share
 from synth.app._show import line, lines, say, show
 from synth.core.errors import BadInput, BadPlace
@@ -31,12 +36,15 @@ WIDEST = 10_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("action", choices=["stats", "search", "show", "similar", "sql"])
+    parser.add_argument("action", choices=list(_ANSWERS))
     parser.add_argument("text", nargs="?", help="what to search, show, compare or ask")
     parser.add_argument(
         "--limit", type=positive, default=20, metavar="N", help="rows (default: 20)"
     )
     parser.add_argument("--csv", action="store_true", help="rows as CSV (search, similar, sql)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="map: folder to draw in (default: WORKSPACE/map)"
+    )
     only = parser.add_argument_group("search: only tools")
     only.add_argument("--category", metavar="NAME", help="of this category")
     only.add_argument("--effect", choices=[str(effect) for effect in Effect])
@@ -53,14 +61,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Answer from the registry."""
-    if arguments.action != "stats" and not arguments.text:
+    if arguments.action in _EXAMPLES and not arguments.text:
         what = f"{arguments.action} needs a text"
         raise BadInput(what, where="registry", remedy=f"e.g. {_EXAMPLES[arguments.action]}")
-    only = _only(arguments)
-    if only != ALL and arguments.action != "search":
-        raise BadInput("only search takes filters", where=f"registry {arguments.action}")
-    if arguments.csv and (arguments.json or arguments.action not in ("search", "similar", "sql")):
-        raise BadInput("--csv is for rows, and not beside --json", where="registry")
+    _check_options(arguments)
     workspace = Workspace(arguments.workspace)
     left_out = None
     try:
@@ -73,13 +77,30 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.csv:
         _write_csv(result)
     elif not arguments.json:
-        if arguments.action in ("search", "similar"):
-            _show_found(result["rows"])
-        else:
-            _show(result)
-        if arguments.action == "stats" and not result["tools_real"]:
-            show("no real tools yet: toolloom crawl npm:@modelcontextprotocol/server-filesystem")
+        _show_answer(arguments.action, result)
     return result
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that mean nothing for an action."""
+    where = f"registry {arguments.action}"
+    if _only(arguments) != ALL and arguments.action != "search":
+        raise BadInput("only search takes filters", where=where)
+    if arguments.csv and (arguments.json or arguments.action not in ("search", "similar", "sql")):
+        raise BadInput("--csv is for rows, and not beside --json", where=where)
+    if arguments.out and arguments.action != "map":
+        raise BadInput("only map draws in a folder", where=where)
+
+
+def _show_answer(action: str, result: dict[str, Any]) -> None:
+    if action in _PAGES:
+        show(_PAGES[action](result))
+    elif action in ("search", "similar"):
+        _show_found(result["rows"])
+    else:
+        _show(result)
+    if action == "stats" and not result["tools_real"]:
+        show("no real tools yet: toolloom crawl npm:@modelcontextprotocol/server-filesystem")
 
 
 def _tell_new(names: Sequence[str]) -> None:
@@ -133,7 +154,21 @@ _EXAMPLES = {
     "similar": "toolloom registry similar cancel_booking",
     "sql": "toolloom registry sql 'SELECT server, count(*) FROM tools GROUP BY ALL'",
 }
-_ANSWERS = {"stats": _stats, "search": _search, "show": _one, "similar": _similar, "sql": _sql}
+_ANSWERS = {
+    "stats": _stats,
+    "search": _search,
+    "show": _one,
+    "similar": _similar,
+    "sql": _sql,
+    "tree": _map.tree,
+    "coverage": _map.coverage,
+    "map": _map.draw,
+}
+_PAGES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "tree": _map.tree_page,
+    "coverage": _map.coverage_page,
+    "map": _map.map_page,
+}
 
 
 def _about(result: dict[str, Any], newest: dict[str, Any]) -> str:

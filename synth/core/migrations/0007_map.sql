@@ -18,9 +18,8 @@ CREATE TABLE map_points (
     tool       VARCHAR PRIMARY KEY,
     x          DOUBLE NOT NULL,
     y          DOUBLE NOT NULL,
-    cell       VARCHAR NOT NULL,
-    neighbour  VARCHAR,                -- the nearest tool of another server
-    distance   DOUBLE                  -- to it, in the space that the map was fitted on
+    neighbour  VARCHAR,                -- the nearest tool of the other kind: real, synthetic
+    distance   DOUBLE                  -- to it: 1 less the cosine of their words, 0 to 1
 );
 
 CREATE OR REPLACE VIEW catalogue AS
@@ -28,3 +27,15 @@ SELECT t.tool, t.server, t.name, t.function_name, t.application, t.category, t.c
        v.effect, v.effect_source, v.description, v.language, v.quality, v.quality_reasons,
        t.version, v.package_version, s.licence, t.listed, v.flags
 FROM tools t JOIN tool_versions v USING (tool, version) LEFT JOIN servers s USING (server);
+
+-- Cells of category and effect: where real and synthetic tools are, and how far from one another.
+CREATE VIEW coverage AS
+SELECT g.category, g.effect,
+       count(c.tool) FILTER (c.application IS NULL) AS real,
+       count(c.tool) FILTER (c.application IS NOT NULL) AS synthetic,
+       median(m.distance) FILTER (c.application IS NULL) AS real_to_synthetic,
+       median(m.distance) FILTER (c.application IS NOT NULL) AS synthetic_to_real
+FROM (SELECT category, unnest(['read', 'write', 'destructive']) AS effect FROM categories) g
+LEFT JOIN catalogue c ON c.listed AND c.category = g.category AND c.effect = g.effect
+LEFT JOIN map_points m ON m.tool = c.tool
+GROUP BY g.category, g.effect;

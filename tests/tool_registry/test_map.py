@@ -1,0 +1,178 @@
+"""The map: one place for each tool, near duplicates found, drawn for people."""
+
+import json
+import re
+
+import pytest
+
+from simulators.sql.load import load_application
+from synth.core.errors import BadInput
+from synth.core.store import Workspace, now
+from synth.core.types import Provenance, ToolSpec
+from tool_registry import coverage
+from tool_registry.duplicates import near_pairs
+from tool_registry.effect import effect_of
+from tool_registry.ingest import ToolList, _declared, enter_lists, register_application
+from tool_registry.map import make_map
+from tool_registry.vectors import Vectors
+
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
+FIELDS = ("invoice payment refund", "song album playlist", "forecast rain wind", "pod node cluster")
+
+
+def spec(name, description):
+    effect, _ = effect_of(name, {})
+    provenance = Provenance(source="x")
+    return ToolSpec(name=name, description=description, effect=effect, provenance=provenance)
+
+
+def enter(workspace, server, *specs):
+    with workspace.write() as con:
+        tools = [_declared(one, place) for place, one in enumerate(specs)]
+        enter_lists(con, [ToolList(server, None, now(), tools)])
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """Servers of four fields, one application, and a name that nobody would choose kindly."""
+    workspace = Workspace(tmp_path_factory.mktemp("filled"))
+    for number, words in enumerate(FIELDS):
+        things = words.split()
+        enter(
+            workspace,
+            f"npm:server{number}",
+            *(spec(f"{verb}_{t}", f"{verb} the {t} of a {words}") for verb in ("get", "delete")
+              for t in things),
+        )  # fmt: skip
+    enter(workspace, "npm:copy", spec("get_song", "get the song of a song album playlist"))
+    hostile = "</script><script>alert(1)</script>\u2028"
+    enter(workspace, f"npm:{hostile}", spec("evil", f"song {hostile}"))
+    with workspace.write() as con:
+        register_application(con, load_application("bank"))
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def made(filled, tmp_path_factory):
+    return make_map(filled, tmp_path_factory.mktemp("drawn"))
+
+
+def rows(workspace, query):
+    with workspace.read() as con:
+        return con.execute(query).fetchall()
+
+
+def test_every_listed_tool_has_one_place_and_the_nearest_of_the_other_kind(filled, made):
+    places = rows(filled, "SELECT count(*), count(DISTINCT tool) FROM map_points")
+    assert places == rows(filled, "SELECT count(*), count(*) FROM tools WHERE listed")
+    assert made.tools == places[0][0]
+    kinds = rows(
+        filled,
+        "SELECT DISTINCT a.application IS NULL, b.application IS NULL FROM map_points m "
+        "JOIN tools a ON a.tool = m.tool JOIN tools b ON b.tool = m.neighbour",
+    )
+    assert sorted(kinds) == [(False, True), (True, False)]
+    assert rows(filled, "SELECT min(distance) >= 0, max(distance) <= 1 FROM map_points") == [
+        (True, True)
+    ]
+
+
+def test_tools_that_read_alike_lie_together(filled, made):
+    query = (
+        "SELECT avg((a.x-b.x)**2 + (a.y-b.y)**2) FROM map_points a, map_points b "
+        "WHERE a.tool < b.tool AND a.tool LIKE 'npm:server%' AND b.tool LIKE 'npm:server%' "
+        "AND (left(a.tool, 11) = left(b.tool, 11)) = {}"
+    )
+    (within,), (between,) = rows(filled, query.format("true")) + rows(filled, query.format("false"))
+    assert within < between / 2
+
+
+def test_the_same_registry_gives_the_same_places(filled, made, tmp_path):
+    before = rows(filled, "SELECT * FROM map_points ORDER BY tool")
+    make_map(filled, tmp_path)
+    assert rows(filled, "SELECT * FROM map_points ORDER BY tool") == before
+
+
+def test_near_duplicates_of_other_servers_are_clustered_about_the_first_seen(filled, made):
+    found = rows(filled, "SELECT tool, cluster FROM near_duplicates ORDER BY tool")
+    assert found == [
+        ("npm:copy/get_song", "npm:server1/get_song"),
+        ("npm:server1/get_song", "npm:server1/get_song"),
+    ]
+    assert made.clusters == 1
+
+
+def test_the_page_is_one_file_that_no_name_can_break_out_of(made):
+    page = made.html.read_text(encoding="utf-8")
+    assert page.count("<script>") == page.count("</script>") == 1
+    assert "alert(1)" in page
+    assert not re.search(r'(?:src|href)="?http|@import|url\(', page)
+    data = re.search(r"^const DATA = (.*);$", page, re.M)[1]
+    assert "\u2028" not in data
+    points = json.loads(data)["points"]
+    assert len(points) == made.tools
+    assert any("</script><script>alert(1)" in point[0] for point in points)
+
+
+def test_the_picture_is_drawn(made):
+    data = made.png.read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert len(data) > 10_000
+
+
+def test_a_registry_without_tools_has_no_map(tmp_path):
+    workspace = Workspace(tmp_path)
+    with workspace.write():
+        pass
+    with pytest.raises(BadInput, match="no tools are listed"):
+        make_map(workspace, tmp_path / "map")
+
+
+def test_coverage_counts_cells_of_both_kinds_and_finds_the_thin_ones(filled, made):
+    with filled.read() as con:
+        found = coverage.coverage(con)
+        thin = coverage.thin_cells(con, 3)
+    cells = {(c.category, c.effect): c for c in found["cells"]}
+    assert len(cells) == len({c for c, _ in cells}) * 3
+    music = cells["music", "read"]
+    assert (music.held_by, music.synthetic) == ("real", 0)
+    assert music.real == 4
+    assert cells["finance", "read"].held_by == "synthetic"
+    assert 0 < cells["finance", "read"].synthetic_to_real <= 1
+    assert sum(found["held_by"].values()) == len(cells)
+    assert [c.synthetic for c in thin] == [0, 0, 0]
+    assert thin[0].real == max(c.real for c in cells.values() if not c.synthetic)
+
+
+@pytest.mark.parametrize(
+    ("counts", "bits"), [([1, 1, 1, 1], 2.0), ([5, 0], 0.0), ([3, 1], 0.8112781), ([], None)]
+)
+def test_entropy_is_in_bits(counts, bits):
+    assert coverage.entropy(counts) == (None if bits is None else pytest.approx(bits))
+
+
+def test_the_tree_goes_from_categories_to_servers_and_adds_up(filled):
+    with filled.read() as con:
+        tree = coverage.tree(con)
+        music = coverage.tree(con, "music")
+    (listed,) = rows(filled, "SELECT count(*) FROM tools WHERE listed")[0]
+    assert tree.nodes["tools",]["tools"] == listed
+    for node in tree:
+        children = list(tree.successors(node))
+        if children:
+            assert tree.nodes[node]["tools"] == sum(tree.nodes[c]["tools"] for c in children)
+    assert ("tools", "music", "npm:server1") in music
+    assert {node[1] for node in music if len(node) > 1} == {"music"}
+
+
+def test_near_duplicates_of_real_tools_agree_with_a_reader(real, labelled):
+    """100 pairs from four bands of likeness; the threshold was chosen on the same pairs."""
+    with real.read() as con:
+        vectors = Vectors.of(con)
+    found = {frozenset((vectors.tools[a], vectors.tools[b])) for a, b, _ in near_pairs(vectors)}
+    pairs = labelled("near_duplicates")
+    told = [pair["same"] for pair in pairs if frozenset(pair["tools"]) in found]
+    assert len(pairs) == 100
+    assert sum(told) / len(told) >= 0.94
+    assert sum(told) >= 39
