@@ -63,6 +63,7 @@ class Part:
         if self.entity.thing:
             return ["name"]
         named = [name.split(".")[0] for name in phrases.fields(self.entity.mention)]
+        named += [self.entity.of] if self.entity.of else []
         keys = {*self.references, self.entity.of} - {""}
         columns = [f"{name}_id" if name in keys else name for name in dict.fromkeys(named)]
         return columns

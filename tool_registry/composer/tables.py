@@ -173,13 +173,34 @@ def _records(plan: Plan, record: Part, number: str) -> dict[str, Any]:
         made[f"{name}_id"] = {"ref": ref}
     for attribute in record.attributes.values():
         made[attribute.name] = 0 if attribute.formula else generator(attribute, past=True)
+    if (telling := _telling(record)) is not None:
+        made[telling.name] = _in_turn(plan, telling)
     if entity.states:
         made[style.state] = {"choice": {state: _weight(record, state) for state in entity.states}}
     if style.made:
         made[style.made] = {"date": [-90, -20]}
     own = record.holder == plan.owner.name
-    count = [1, style.limit or MOST] if own else [0, 2]
+    count = [style.limit - 1, style.limit] if style.limit else [1, MOST]
+    count = count if own else [0, 2]
     return {"each": plan.part(record.holder).table, "count": count, "columns": made}
+
+
+def _telling(record: Part) -> Attribute | None:
+    """Return the attribute that alone tells the records of one owner apart, if it does."""
+    named = [record.attributes[n] for n in record.known if n in record.attributes]
+    if record.once or any(a.kind not in ("one", "text") for a in named):
+        return None
+    return max(named, key=lambda a: len(a.values), default=None)
+
+
+def _in_turn(plan: Plan, attribute: Attribute) -> dict[str, Any]:
+    """Give the values in turn, so that those of one owner, made one after the other, differ."""
+    count, digits = len(attribute.values), plan.style.digits
+    cases = " ".join(
+        f"WHEN {number} THEN '{value.replace(chr(39), chr(39) * 2)}'"
+        for number, value in enumerate(plan.rng.sample(attribute.values, count))
+    )
+    return {"sql": f"SELECT CASE CAST(substr(:id, -{digits}) AS INTEGER) % {count} {cases} END"}
 
 
 def _weight(record: Part, state: str) -> int:
@@ -229,6 +250,11 @@ def after_seed(plan: Plan) -> list[str]:
 def _agreeing(plan: Plan, record: Part) -> list[str]:
     table, entity, state = record.table, record.entity, plan.style.state
     found = []
+    if plan.style.limit and record.holder == plan.owner.name and entity.states:
+        found.append(  # some owners have as many as they may have
+            f"UPDATE {table} SET {state} = '{entity.live[0]}' "
+            f"WHERE CAST(substr({record.holder}_id, -2) AS INTEGER) % 4 = 1"
+        )
     if entity.day is not None and entity.states:
         day = entity.day.name
         turned = f"UPDATE {table} SET {day} = date_add(today(), days_between({day}, today()))"
@@ -249,20 +275,17 @@ def _agreeing(plan: Plan, record: Part) -> list[str]:
 
 
 def _filled(plan: Plan, record: Part) -> list[str]:
-    """Some things are full, and none is fuller than it can be."""
+    """Each third thing is full, the others have room, and none is fuller than it can be."""
     thing, _, places = record.fills.partition(".")
     table, over = record.table, plan.parts[thing]
     taken = (
-        f"SELECT count(*) FROM {table} r WHERE r.{thing}_id = {over.table}.id "
-        f"AND {live(plan, record, 'r')}"
+        f"(SELECT count(*) FROM {table} r WHERE r.{thing}_id = {over.table}.id "
+        f"AND {live(plan, record, 'r')})"
     )
+    number = "CAST(substr(id, -2) AS INTEGER)"
     return [
-        f"UPDATE {table} SET {plan.style.state} = '{record.entity.ended[-1]}' WHERE "
-        f"{live(plan, record, table)} AND (SELECT count(*) FROM {table} o WHERE o.{thing}_id = "
-        f"{table}.{thing}_id AND o.id < {table}.id AND {live(plan, record, 'o')}) >= "
-        f"(SELECT {places} FROM {over.table} t WHERE t.id = {table}.{thing}_id)",
-        f"UPDATE {over.table} SET {places} = max(1, ({taken})) "
-        f"WHERE CAST(substr(id, -2) AS INTEGER) % 3 = 1",
+        f"UPDATE {over.table} SET {places} = CASE WHEN {number} % 3 = 1 THEN max(1, {taken}) "
+        f"ELSE max({places}, {taken} + 1 + {number} % 4) END"
     ]
 
 

@@ -356,6 +356,8 @@ def _attribute(name: str, text: str) -> Attribute:
         values = tuple(v.strip() for v in rest.split("," if kind == "one" else ";"))
     elif kind == "time":
         values = _times(rest)
+    elif kind == "code":  # 9 and A: YAML takes # for a comment
+        values = (rest.replace("9", "#").replace("A", "?"),)
     elif kind not in PLAIN:
         values = (rest,)
     return Attribute(name, kind, about, values, low, high, step, unit, say, ask, change, formula)

@@ -259,6 +259,8 @@ def _create(plan: Plan, record: Part) -> Tools:
     if over is not plan.owner and over.entity.states:
         parameters[key] = _own_key(plan, over, over.entity.live)
         steps += _in_state(plan, over, over.entity.live)
+    conditions = _limit(plan, record, key)
+    steps += conditions
     for name in record.references:
         thing = plan.parts[name]
         parameters[plan.key(thing)] = key_parameter(plan, thing)
@@ -268,8 +270,6 @@ def _create(plan: Plan, record: Part) -> Tools:
         if attribute.kind == "text":
             parameters[attribute.name]["optional"] = True
         steps += _not_past(attribute)
-    conditions = _limit(plan, record, key)
-    steps += conditions
     steps += [{"let": {"new_id": f"SELECT next_id('{record.prefix}')"}}, _insert(plan, record, key)]
     steps.append(_result(plan, record, "new_id"))
     if conditions:
