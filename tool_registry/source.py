@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from synth.core.errors import BadInput
-from synth.core.mcp.session import Limits
+from synth.core.mcp.session import Limits, ServerAddress
 from synth.core.plugins import Plugins
 
 
@@ -24,7 +24,7 @@ class Target:
     """One server to list."""
 
     server: str
-    """Identity in the registry: `pypi:NAME`, `npm:NAME`, `mcp.json:PATH#NAME`."""
+    """Identity in the registry: `pypi:NAME`, `npm:NAME`, `mcp.json:PATH#NAME`, `url:https://…`."""
     source: str
     """Name of the plug-in that lists it."""
     package: str | None = None
@@ -39,6 +39,8 @@ class Target:
     cwd: str | None = None
     script: str | None = None
     """Which of the package's commands; None lets the source choose."""
+    address: ServerAddress | None = field(default=None, repr=False)
+    """Of a server elsewhere. May hold credentials, so nothing of it is written down."""
 
     def record(self) -> dict[str, Any]:
         """Return the target as it is written down: names of variables only, no values."""
@@ -94,7 +96,7 @@ class Bench:
     turns: Mapping[str, asyncio.Semaphore] = field(
         default_factory=lambda: defaultdict(lambda: asyncio.Semaphore(1))
     )
-    """One installation at a time from each registry: it is somebody's machine."""
+    """One installation at a time from each registry, one session at a time with each host."""
 
 
 class Source(Protocol):

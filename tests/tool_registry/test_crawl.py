@@ -319,7 +319,7 @@ def test_words_that_name_nothing_are_refused_with_a_remedy(text, words):
         ('{"mcpServers": []}', "no object called mcpServers"),
         ('{"mcpServers": {}}', "nothing to crawl"),
         ('{"mcpServers": {"a": 1}}', "mcpServers.a: not an object"),
-        ('{"mcpServers": {"a": {"url": "https://x"}}}', "mcpServers.a: no command"),
+        ('{"mcpServers": {"a": {"type": "http"}}}', "mcpServers.a: neither command nor url"),
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args is not a list"),
         ('{"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}', "env is not an object"),
         ('{"mcpServers": {"a": {"command": "npx", "args": ["-c", "rm x"]}}}', "npx -c is not"),

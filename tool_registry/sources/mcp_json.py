@@ -1,8 +1,9 @@
 """A file as desktop clients write it: `{"mcpServers": {NAME: {"command", "args", "env"}}}`.
 
 `npx PACKAGE` and `uvx PACKAGE` become targets of the npm and pypi sources, so that versions are
-recorded and nothing is fetched while a server runs. Other commands run as they are. Credentials in
-the file are replaced: listing needs none.
+recorded and nothing is fetched while a server runs. Other commands run as they are. Credentials of
+programs are replaced: listing needs none. Entries with an `url` become targets of the url source,
+and their `headers` are sent to that address alone: servers elsewhere do want them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from synth.core.inputs import read_input
 from tool_registry import secrets
 from tool_registry.listing import WORK, Command, list_server
 from tool_registry.source import Bench, Listing, Target
-from tool_registry.sources import npm, pypi
+from tool_registry.sources import npm, pypi, url
 
 _FORM = '{"mcpServers": {"name": {"command": "...", "args": []}}}'
 _CONTAINERS = frozenset({"docker", "podman"})
@@ -45,7 +46,7 @@ class McpJson:
         """Return every server of the file that is not disabled."""
         path = Path(text).expanduser()
         return [
-            _target(path, str(name), entry)
+            target_of(path, str(name), entry)
             for name, entry in _entries(path).items()
             if not (isinstance(entry, dict) and entry.get("disabled") is True)
         ]
@@ -88,17 +89,25 @@ def _entries(path: Path) -> dict[str, Any]:
     )
 
 
-def _target(path: Path, name: str, entry: Any) -> Target:
+def target_of(path: Path, name: str, entry: Any) -> Target:
+    """Return the server of one entry.
+
+    Args:
+        path: of the file, for messages and names.
+        name: of the entry.
+        entry: `{"command", "args", "env"}` or `{"url", "headers"}`.
+
+    Raises:
+        BadInput: it is neither; names the place.
+    """
     where = f"{path}: mcpServers.{name}"
     if not isinstance(entry, dict):
         raise BadInput("not an object", where=where)
     command, arguments = entry.get("command"), entry.get("args", [])
+    if command is None and (address := entry.get("url", entry.get("serverUrl"))) is not None:
+        return _remote(address, entry, where)
     if not isinstance(command, str) or not command:
-        raise BadInput(
-            "no command",
-            where=where,
-            remedy='servers behind an URL cannot be crawled yet; set "disabled": true',
-        )
+        raise BadInput("neither command nor url", where=where, remedy=f"write {_FORM}")
     if not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
         raise BadInput("args is not a list of strings", where=where)
     env, cwd = entry.get("env", {}), entry.get("cwd")
@@ -116,6 +125,16 @@ def _target(path: Path, name: str, entry: Any) -> Target:
         env=harmless,
         cwd=cwd if isinstance(cwd, str) else None,
     )
+
+
+def _remote(address: Any, entry: dict[str, Any], where: str) -> Target:
+    if not isinstance(address, str):
+        raise BadInput("url is no text", where=where)
+    headers = url.checked_headers(entry.get("headers"), where)
+    try:
+        return url.SOURCE.target(address, headers=headers, older=entry.get("type") == "sse")
+    except BadInput as error:
+        raise BadInput(f"url: {error.what}", where=where, remedy=error.remedy) from None
 
 
 def _packaged(command: str, arguments: Sequence[str], where: str) -> Target | None:

@@ -3,10 +3,11 @@
     mcp-registry:https://HOST?search=files&updated_since=2026-11-01T00:00:00Z&most=50
 
 A registry knows servers and no tools. Its npm and PyPI packages become targets of those sources,
-in the exact version it names; what cannot be listed here (containers, remote servers, other
-package formats) is kept as a server with the reason. What it calls deleted is spam or malware, and
+in the exact version it names; servers elsewhere become targets of the url source, if they have no
+such package. What cannot be listed here (containers, other package formats, addresses that need
+values of a user) is kept as a server with the reason. What it calls deleted is spam or malware, and
 is left out. An entry says what strangers wrote: arguments are passed as they are and never to a
-shell, values for variables are dummies, and nothing in an entry is fetched.
+shell, values for variables are dummies, no header is sent, and no address of this machine is asked.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import httpx2
 
 from synth.core.errors import BadInput, ServerFailed
+from synth.core.mcp.address import LOOPBACK
 from synth.core.mcp.wire import parse
 from tool_registry import secrets
 from tool_registry.listing import WORK
 from tool_registry.source import Bench, Listing, Target
-from tool_registry.sources import npm, pypi
+from tool_registry.sources import npm, pypi, url
 
 PAGE = 100
 MAX_PAGES = 1000
@@ -38,7 +40,6 @@ LONGEST_WAIT_S = 30.0
 _META = "io.modelcontextprotocol.registry/official"
 _FORWARDED = ("search", "updated_since", "version")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9._-]+")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _BUSY = (429, 502, 503, 504)
 
 
@@ -61,7 +62,7 @@ class McpRegistry:
         base, query, most = _address(text.removeprefix("mcp-registry:"))
         found: dict[str, Target] = {}
         for entry in _entries(base, query):
-            target = _target(entry)
+            target = target_of(entry)
             if target is not None:
                 found.setdefault(target.server, target)
             if len(found) >= most:
@@ -69,7 +70,7 @@ class McpRegistry:
         return list(found.values())
 
     async def fetch(self, target: Target, bench: Bench, listing: Listing) -> None:
-        """Say why a server that is neither an npm nor a PyPI package is not listed."""
+        """Say why a server that has no package and no address for us is not listed."""
         listing.package_version = target.version
         raise ServerFailed(
             f"{target.script}: not listed here", where=target.server, outcome="unsupported"
@@ -79,7 +80,7 @@ class McpRegistry:
 def _address(text: str) -> tuple[str, dict[str, str], int]:
     """Return the address of the API, what to ask it, and how many servers at most."""
     parts = urlsplit(text)
-    safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
     if not safe or not parts.hostname or "@" in parts.netloc:
         raise BadInput(
             f"not the address of a registry: {secrets.redacted(text)!r}",
@@ -154,7 +155,7 @@ def _get(client: httpx2.Client, address: str) -> tuple[int, float, bytes]:
 # --- entries ---------------------------------------------------------------------------------
 
 
-def _target(entry: dict[str, Any]) -> Target | None:
+def target_of(entry: dict[str, Any]) -> Target | None:
     """Return what is to be listed of an entry, or None for what is deleted or no server."""
     server, meta = entry.get("server", entry), entry.get("_meta")
     server = server if isinstance(server, dict) else {}
@@ -171,14 +172,31 @@ def _target(entry: dict[str, Any]) -> Target | None:
         if target is not None:
             return target
         kinds.append(f"a package of kind {kind or 'unknown'!r:.40}")
-    kinds += [f"remote, {_first(remote, 'type') or 'unknown'!r:.40}"
-              for remote in _objects(server.get("remotes"))]  # fmt: skip
+    for remote in _objects(server.get("remotes")):
+        try:
+            return _remote(remote)
+        except BadInput as error:
+            kinds.append(f"remote, {_first(remote, 'type') or 'unknown'!r:.40}: {error.what:.80}")
     return Target(
         server=f"mcp-registry:{name}",
         source=SOURCE.name,
         version=version[:100] if isinstance(version, str) else None,
         script=" and ".join(dict.fromkeys(kinds)) or "neither package nor remote",
     )
+
+
+def _remote(remote: dict[str, Any]) -> Target:
+    """Return the target of a server elsewhere.
+
+    Raises:
+        BadInput: it is no public address, or needs something that only a user knows.
+    """
+    kind, address = _first(remote, "type", "transport_type"), _first(remote, "url")
+    if kind not in ("streamable-http", "streamable", "http", "sse"):
+        raise BadInput("not listed here")
+    if urlsplit(address or "").hostname in LOOPBACK:
+        raise BadInput("an address of this machine")
+    return url.SOURCE.target(address or "", older=kind == "sse")
 
 
 def _packaged(kind: str | None, package: dict[str, Any]) -> Target | None:

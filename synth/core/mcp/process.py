@@ -67,6 +67,8 @@ class Limits:
     line_bytes: int = 8 << 20
     pages: int = 50
     tools: int = 2000
+    list_bytes: int = 32 << 20
+    """All pages together; the largest list of 48 servers had 249 kB."""
     start_s: float = 40.0
     """From launch to the answer of `initialize`."""
     list_s: float = 30.0
@@ -88,7 +90,7 @@ def start(
     launch: ServerLaunch,
     limits: Limits,
     *,
-    on_line: Callable[[bytes], None],
+    on_line: Callable[[bytes], object],
     on_end: Callable[[ServerFailed], None],
 ) -> ServerProcess:
     """Launch a server; must be called in a running event loop.
@@ -156,7 +158,7 @@ def _popen(
 
 @dataclass(frozen=True, slots=True)
 class _Listener:
-    on_line: Callable[[bytes], None]
+    on_line: Callable[[bytes], object]
     on_end: Callable[[ServerFailed], None]
 
 
@@ -248,7 +250,10 @@ class ServerProcess:
             self._loop.remove_writer(pipe.fileno())
             pipe.close()
 
-    def send(self, line: bytes) -> None:
+    def agreed(self, protocol: str) -> None:
+        """Do nothing: over pipes no message names the version."""
+
+    def send(self, line: bytes, *, limit_s: float | None = None) -> None:
         """Queue a line. What the server does not read is kept, up to twice the line limit."""
         if len(self._outgoing) + len(line) > 2 * self._limits.line_bytes:
             return  # it does not read what we send; its deadline will tell

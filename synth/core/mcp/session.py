@@ -1,4 +1,4 @@
-"""A conversation with one MCP server over stdio, on our own bounded reader.
+"""A conversation with one MCP server, on our own bounded readers: stdio or HTTP beneath it.
 
 No SDK client: it loses a whole list for one bad tool, hangs on a line without end and has no
 deadline (`docs/decisions/0008-our-own-mcp-reader.md`). Everything is returned raw; judging it is
@@ -8,6 +8,8 @@ speak.
     async with McpSession(ServerLaunch(argv=("mcp-server-time",))) as session:
         tools = await session.list_tools()
         result = await session.call_tool("get_current_time", {"timezone": "UTC"})
+
+    async with McpSession(ServerAddress("https://mcp.example.com/mcp")) as session: ...
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ import json
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from synth.core.errors import ServerFailed
-from synth.core.mcp.process import Limits, ServerLaunch, ServerProcess, start
+from synth.core.mcp.address import ServerAddress
+from synth.core.mcp.process import Limits, ServerLaunch, start
 from synth.core.mcp.wire import messages
 
-__all__ = ["Limits", "McpSession", "RpcError", "ServerLaunch"]
+__all__ = ["Limits", "McpSession", "RpcError", "ServerAddress", "ServerLaunch"]
 
 PROTOCOL = "2025-11-25"
 METHOD_NOT_FOUND = -32601
@@ -39,15 +42,44 @@ class RpcError(ServerFailed):
         super().__init__(f"error {self.code}: {self.message}", where=where, outcome="rpc_error")
 
 
+class Transport(Protocol):
+    """Carries messages to one server and back: `process.ServerProcess`, `remote.RemoteServer`."""
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of its process group, None where it runs elsewhere."""
+
+    @property
+    def stderr_tail(self) -> str:
+        """Return the end of what it wrote to standard error."""
+
+    def send(self, line: bytes, *, limit_s: float | None = None) -> None:
+        """Queue a message.
+
+        Args:
+            line: JSON and a line feed.
+            limit_s: seconds until its answer is due; None where none is expected.
+        """
+
+    def agreed(self, protocol: str) -> None:
+        """Learn which version of the protocol both sides speak."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+    async def close(self) -> None:
+        """End it and everything that belongs to it."""
+
+
 class McpSession:
-    """One private server process. Not to be shared between episodes.
+    """One private server process, or one session of a server elsewhere. Not to be shared.
 
     Args:
-        launch: what to start.
+        launch: what to start, or where it is.
         limits: what it may cost.
     """
 
-    def __init__(self, launch: ServerLaunch, limits: Limits | None = None) -> None:
+    def __init__(self, launch: ServerLaunch | ServerAddress, limits: Limits | None = None) -> None:
         self.launch, self.limits = launch, limits or Limits()
         self.server_info: dict[str, Any] = {}
         self.protocol = ""
@@ -58,10 +90,12 @@ class McpSession:
         self.noise_lines = 0
         self.start_s = 0.0
         """Seconds from launch to the answer of `initialize`."""
-        self._process: ServerProcess | None = None
+        self._server: Transport | None = None
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._next_id = 0
         self._idle_bytes = 0
+        self._answer_bytes = 0
+        """Size of the last message that answered a request."""
         self._failure: ServerFailed | None = None
 
     # --- the public verbs ---------------------------------------------------------------------
@@ -74,9 +108,7 @@ class McpSession:
         """
         begun = time.monotonic()
         try:
-            self._process = start(
-                self.launch, self.limits, on_line=self._on_line, on_end=self._on_end
-            )
+            self._server = self._connected()
             hello = {
                 "protocolVersion": PROTOCOL,
                 "capabilities": {},
@@ -84,6 +116,7 @@ class McpSession:
             }
             result = await self._request("initialize", hello, self.limits.start_s)
             self._read_hello(result)
+            self._server.agreed(self.protocol)
             self._send({"method": "notifications/initialized"})
         except BaseException:
             await self.close()
@@ -91,11 +124,19 @@ class McpSession:
         self.start_s = time.monotonic() - begun
         return self
 
+    def _connected(self) -> Transport:
+        if isinstance(self.launch, ServerLaunch):
+            return start(self.launch, self.limits, on_line=self._on_line, on_end=self._on_end)
+        from synth.core.mcp.remote import RemoteServer  # aiohttp is heavy
+
+        return RemoteServer(self.launch, self.limits, on_line=self._on_line, on_end=self._on_end)
+
     async def list_tools(self) -> list[Any]:
         """Return the raw entries of every page of `tools/list`, as the server wrote them.
 
-        A cursor that comes back, more than `limits.pages` pages or `limits.tools` tools end the
-        listing with a flag (`cursor_loop`, `too_many_pages`, `too_many_tools`).
+        A cursor that comes back, more than `limits.pages` pages, `limits.tools` tools or
+        `limits.list_bytes` bytes end the listing with a flag (`cursor_loop`, `too_many_pages`,
+        `too_many_tools`, `list_cut`).
 
         Raises:
             ServerFailed: no page, or not all of them, within `limits.list_s`.
@@ -104,6 +145,7 @@ class McpSession:
         tools: list[Any] = []
         seen: set[str] = set()
         cursor: str | None = None
+        size = 0
         for _ in range(self.limits.pages):
             params = {} if cursor is None else {"cursor": cursor}
             left = deadline - time.monotonic()
@@ -120,6 +162,10 @@ class McpSession:
                 return tools
             if cursor in seen or not entries:
                 self.flags.add("cursor_loop")
+                return tools
+            size += self._answer_bytes
+            if size > self.limits.list_bytes:
+                self.flags.add("list_cut")
                 return tools
             seen.add(cursor)
         self.flags.add("too_many_pages")
@@ -145,8 +191,8 @@ class McpSession:
     async def close(self) -> None:
         """End the server and everything it started. Harmless when called twice."""
         self._on_end(ServerFailed("the session is closed", where=self._where, outcome="exited"))
-        if self._process is not None:
-            await self._process.close()
+        if self._server is not None:
+            await self._server.close()
 
     async def __aenter__(self) -> McpSession:
         return await self.open()
@@ -162,12 +208,12 @@ class McpSession:
     @property
     def stderr_tail(self) -> str:
         """Return the end of what the server wrote to standard error."""
-        return self._process.stderr_tail if self._process else ""
+        return self._server.stderr_tail if self._server else ""
 
     @property
     def pid(self) -> int | None:
-        """Return the id of the server's process group, None before the start."""
-        return self._process.pid if self._process else None
+        """Return the id of the server's process group, None before the start or elsewhere."""
+        return self._server.pid if self._server else None
 
     # --- requests and replies -----------------------------------------------------------------
 
@@ -183,7 +229,7 @@ class McpSession:
         reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[str(number)] = reply
         self._idle_bytes = 0
-        self._send({"id": number, "method": method, "params": params})
+        self._send({"id": number, "method": method, "params": params}, limit_s=limit_s)
         try:
             async with asyncio.timeout(limit_s):
                 message = await reply
@@ -204,12 +250,13 @@ class McpSession:
             raise self._nonsense(f"the result of {method} is not an object")
         return result
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any], *, limit_s: float | None = None) -> None:
         text = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":"))
-        if self._process is not None:
-            self._process.send(text.encode() + b"\n")
+        if self._server is not None:
+            self._server.send(text.encode() + b"\n", limit_s=limit_s)
 
-    def _on_line(self, line: bytes) -> None:
+    def _on_line(self, line: bytes) -> bool:
+        """Take what the server said; True when it answers a request of ours."""
         found = messages(line)
         answered = False
         if found is None and line.strip():
@@ -217,9 +264,12 @@ class McpSession:
             self.flags.add("noise")
         for message in found or ():
             answered |= self._take(message)
+        if answered:
+            self._answer_bytes = len(line)
         self._idle_bytes = 0 if answered else self._idle_bytes + len(line) + 1
         if self._idle_bytes > self.limits.noise_bytes and self._failure is None:
             self._over(ServerFailed("floods its output", where=self._where, outcome="oversize"))
+        return answered
 
     def _take(self, message: dict[str, Any]) -> bool:
         """Handle one message; True when it answers a request of ours."""
@@ -261,8 +311,8 @@ class McpSession:
     def _over(self, failure: ServerFailed) -> None:
         """End the session now: nothing it says later counts."""
         self._on_end(failure)
-        if self._process is not None:
-            self._process.kill()
+        if self._server is not None:
+            self._server.kill()
 
     def _on_end(self, failure: ServerFailed) -> None:
         if self._failure is None:
