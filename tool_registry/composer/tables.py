@@ -262,6 +262,12 @@ def _agreeing(plan: Plan, record: Part) -> list[str]:
             found.append(f"{turned} WHERE {state} IN ({quoted(entity.ahead)}) AND {day} < today()")
         if entity.behind:
             found.append(f"{turned} WHERE {state} IN ({quoted(entity.behind)}) AND {day} > today()")
+    if record.needs:
+        thing, _, flag = record.needs.partition(".")
+        found.append(  # whatever chance gave: one of them suits, and one does not
+            f"UPDATE {plan.parts[thing].table} SET {flag} = CASE CAST(substr(id, -2) AS INTEGER) "
+            f"% 5 WHEN 2 THEN 0 WHEN 3 THEN 1 ELSE {flag} END"
+        )
     if record.fills:
         found += _filled(plan, record)
     for attribute in record.computed:
