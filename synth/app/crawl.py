@@ -1,7 +1,8 @@
 """Read the tools of MCP servers into the registry. Tools are listed, never called.
 
 toolloom crawl npm:@modelcontextprotocol/server-filesystem pypi:mcp-server-time
-toolloom crawl path/to/mcp.json
+toolloom crawl path/to/mcp.json https://mcp.example.com/mcp
+toolloom crawl github:OWNER/REPO github:topic:mcp-server?most=20 tree:path/to/clones
 toolloom crawl tools.jsonl catalog:mcp-registry tools:my-tools.json openapi:shop.yaml
 
 Packages are installed into the workspace with scripts off; servers run confined, without network,
@@ -30,8 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         nargs="+",
-        help="npm:NAME, pypi:NAME[==VERSION], an mcp.json file; catalog:PATH, JSON Lines, "
-        "tools:FILE (OpenAI), openapi:FILE, python:MODULE (your own code: it is imported)",
+        help="npm:NAME, pypi:NAME[==VERSION], an mcp.json file, https://HOST/mcp, "
+        "github:OWNER/REPO, tree:PATH, mcp-registry:URL; catalog:PATH, JSON Lines, tools:FILE "
+        "(OpenAI), openapi:FILE, python:MODULE (your own code: it is imported)",
     )
     parser.add_argument(
         "--concurrency",
@@ -82,6 +84,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "tools": report.tools,
         "servers": [asdict(server) for server in report.servers],
+        "sources": _kinds(report),
         "imported": [asdict(item) for item in report.imported],
         "ledger": report.ledger,
     }
@@ -99,21 +102,46 @@ def _catalog(item: Imported) -> str:
 
 
 def _servers(report: CrawlReport) -> Iterator[str]:
-    """Yield a line for each server that was listed, then what failed and why, then the sum."""
+    """Yield the table of what was listed, what failed and why, and sums; columns are aligned."""
     listed = [server for server in report.servers if server.outcome == "ok"]
-    wide = max((len(_named(server)) for server in report.servers), default=0)
+    wide = max((len(server.server) for server in report.servers), default=0)
+    if len(report.servers) > 1:
+        yield f"{'server':{wide}}  {'version':14} {'tools':>5} {'seconds':>8}"
     for server in sorted(listed, key=_named):
         rejected = f"  {server.rejected} rejected" if server.rejected else ""
-        seconds = f"{server.seconds:6.1f} s"
-        yield line(f"{_named(server):{wide}}  {server.tools:4} tools  {seconds}{rejected}")
+        yield line(f"{_columns(server, wide)} {server.tools:5} {server.seconds:8.1f}{rejected}")
     for server in sorted(report.failed, key=lambda one: (one.outcome, _named(one))):
-        yield line(f"{_named(server):{wide}}  {server.outcome}  {server.seconds:.1f} s")
+        yield line(f"{_columns(server, wide)} {'-':>5} {server.seconds:8.1f}  {server.outcome}")
         yield f"    {line(server.reason or server.outcome)}"
         if server.argv:
             yield f"    ran: {command(server.argv)}"
     if len(report.servers) > 1:
+        for kind in _kinds(report):
+            yield line(
+                "{source}: {listed} of {servers} servers listed, {tools} tools".format(**kind)
+            )
         tools = sum(server.tools for server in listed)
         yield f"{len(listed)} of {len(report.servers)} servers listed, {tools} tools"
+
+
+def _columns(server: Crawled, wide: int) -> str:
+    return f"{server.server:{wide}}  {server.version or '-':14}"
+
+
+def _kinds(report: CrawlReport) -> list[dict[str, Any]]:
+    """Return what each kind of source gave: names of servers begin with it."""
+    found: dict[str, list[Crawled]] = {}
+    for server in report.servers:
+        found.setdefault(server.server.partition(":")[0], []).append(server)
+    return [
+        {
+            "source": kind,
+            "servers": len(servers),
+            "listed": sum(server.outcome == "ok" for server in servers),
+            "tools": sum(server.tools for server in servers),
+        }
+        for kind, servers in sorted(found.items())
+    ]
 
 
 def _named(server: Crawled) -> str:
