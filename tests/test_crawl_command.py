@@ -149,3 +149,26 @@ def test_a_crawl_that_was_ended_leaves_no_process_and_goes_on_where_it_was(
     assert again.returncode == 0, failed
     assert [s["resumed"] for s in json.loads(said)["servers"]] == [True, False]
     assert outcomes(start) == [("a", "ok", 2), ("b", "ok", 2)]
+
+
+def test_the_table_tells_versions_seconds_why_some_failed_and_sums_of_each_source(start, listed):
+    path = listed(
+        a=entry("healthy.py"), b=entry("hostile.py", "coloured_error", "x"), c=entry("healthy.py")
+    )
+    crawl = start("crawl", path, "--allow-weaker")
+    said, failed = crawl.communicate(timeout=60)
+    assert crawl.returncode == 0, failed
+    head, a, c, b, why, ran, kind, total = said.splitlines()
+    assert head.split() == ["server", "version", "tools", "seconds"]
+    assert [row.split()[0].rpartition("#")[2] for row in (a, c, b)] == ["a", "c", "b"]
+    assert a.split()[2] == c.split()[2] == "2"
+    assert b.split()[2] == "-"
+    assert why.startswith("    error 7")
+    assert ran.startswith("    ran: ")
+    assert kind == "mcp.json: 2 of 3 servers listed, 4 tools"
+    assert total == "2 of 3 servers listed, 4 tools"
+    again = start("crawl", path, "--allow-weaker", "--json")
+    said, failed = again.communicate(timeout=60)
+    assert json.loads(said)["sources"] == [
+        {"source": "mcp.json", "servers": 3, "listed": 2, "tools": 4}
+    ]
