@@ -8,7 +8,7 @@ calls on seeded states.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from simulators.sql.declared import lint_declared
@@ -16,7 +16,7 @@ from simulators.sql.engine import Engine
 from simulators.sql.eventful import lint_events
 from simulators.sql.finding import Finding
 from simulators.sql.patience import PatientEngine
-from simulators.sql.played import Figures, lint_played
+from simulators.sql.played import Figures, Sampling, lint_played
 from simulators.sql.promises import lint_promises
 from simulators.sql.stage import Stage
 from simulators.sql.tongues import lint_languages
@@ -56,13 +56,22 @@ class LintReport:
         return [str(f) for f in found] + [f"{n}: {f}" for n, f in sorted(self.figures.items())]
 
 
-def lint(engine: Engine, *, seeds: Sequence[int] = SEEDS, draws: int = DRAWS) -> LintReport:
+def lint(
+    engine: Engine,
+    *,
+    seeds: Sequence[int] = SEEDS,
+    draws: int = DRAWS,
+    enough: int | None = None,
+    only: Collection[str] | None = None,
+) -> LintReport:
     """Examine an application that compiles.
 
     Args:
         engine: the compiled application.
         seeds: seeded states to play.
-        draws: goals sampled for each tool, question and policy rule.
+        draws: goals sampled for each tool, question and policy rule, at most.
+        enough: stop sampling where so many can be used and none was unsolvable; None samples all.
+        only: sample for these tools only, the others are known to be sound: they are but called.
     """
     name = engine.application.application
     findings = [*lint_declared(engine), *lint_languages(engine)]
@@ -71,9 +80,9 @@ def lint(engine: Engine, *, seeds: Sequence[int] = SEEDS, draws: int = DRAWS) ->
     try:
         policy_text(engine)
         stage = Stage(patient)
-        for finding in lint_played(stage, seeds=seeds, draws=draws, figures=figures):
+        for finding in lint_played(stage, Sampling(seeds, draws, enough, only), figures):
             findings.append(finding)
-        findings += lint_promises(stage, seeds=seeds, walks=draws)
+        findings += lint_promises(stage, seeds=seeds, walks=enough or draws)
         findings += lint_events(patient, seeds=seeds)
     except ToolloomError as error:
         findings.append(Finding.of(error))

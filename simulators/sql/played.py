@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from simulators.sql import lookups, refusals, writes
 from simulators.sql.acts import user_act
@@ -36,6 +36,8 @@ class Figures:
     """Outcomes of calls: `ok` or the code of the error."""
     goals: Counter[str] = field(default_factory=Counter)
     """Outcomes of sampled goals: `ok` or the reason."""
+    examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Arguments of a few calls by their outcome, some made after others."""
 
     @property
     def solvable(self) -> float | None:
@@ -59,20 +61,35 @@ class Figures:
         return "; ".join(part for part in parts if part)
 
 
-def lint_played(
-    stage: Stage, *, seeds: Sequence[int], draws: int, figures: dict[str, Figures]
-) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How much is played."""
+
+    seeds: Sequence[int]
+    """Seeded states to play."""
+    draws: int
+    """Goals sampled for each tool, question and rule, at most."""
+    enough: int | None = None
+    """Stop sampling where so many can be used and none was unsolvable; None samples all."""
+    only: Collection[str] | None = None
+    """Sample for these tools only; the others are but called. None means all."""
+
+    def wants(self, tool: str) -> bool:
+        """Say whether goals of a tool are to be sampled."""
+        return self.only is None or tool in self.only
+
+
+def lint_played(stage: Stage, sampling: Sampling, figures: dict[str, Figures]) -> Iterator[Finding]:
     """Yield what playing an application shows to be wrong with it.
 
     Args:
         stage: the application.
-        seeds: seeded states to play.
-        draws: goals sampled for each tool, question and rule.
+        sampling: how much is played.
         figures: filled with what each tool gave.
     """
     for name in stage.application.tools:
         figures[name] = Figures()
-    play = _Play(stage, seeds, draws, figures)
+    play = _Play(stage, sampling, figures)
     yield from play.speakers()
     yield from play.keys()
     yield from play.calls()
@@ -83,10 +100,9 @@ def lint_played(
 
 
 class _Play:
-    def __init__(
-        self, stage: Stage, seeds: Sequence[int], draws: int, figures: dict[str, Figures]
-    ) -> None:
-        self.stage, self.seeds, self.draws, self.figures = stage, seeds, draws, figures
+    def __init__(self, stage: Stage, sampling: Sampling, figures: dict[str, Figures]) -> None:
+        self.stage, self.figures, self.wants = stage, figures, sampling.wants
+        self.seeds, self.draws, self.enough = sampling.seeds, sampling.draws, sampling.enough
         self.application = stage.application
         self.tools = tuple(stage.application.specs)
 
@@ -123,9 +139,10 @@ class _Play:
     def calls(self) -> Iterator[Finding]:
         """Every tool can succeed, every condition can fail; that reads only read is enforced."""
         for name in self.application.tools:
-            wild = Wild(self.stage, name, self.chance("calls", name))
-            wild.play(self.seeds, self.draws)
+            wild = Wild(self.stage, name, self.chance("calls", name), breaks=self.wants(name))
+            wild.play(self.seeds, self.enough or self.draws)
             self.figures[name].calls = wild.outcomes
+            self.figures[name].examples = wild.examples
             path = f"tools.{name}"
             if not wild.outcomes["ok"]:
                 listed = ", ".join(f"{k} {v}" for k, v in wild.outcomes.most_common(3))
@@ -155,11 +172,14 @@ class _Play:
                 outcomes[reason.what] += 1
                 if isinstance(reason.__cause__, Unknowable):
                     outcomes[f"says {reason.__cause__}"] += 1
+            unsolved = any(outcomes[reason] for reason in _UNSOLVED)
+            if self.enough and outcomes["ok"] >= self.enough and not unsolved:
+                break
         return outcomes
 
     def goals(self) -> Iterator[Finding]:
         for name in self.stage.writes(self.tools):
-            if name not in self.stage.intents:
+            if name not in self.stage.intents or not self.wants(name):
                 continue
             outcomes = self.sample(partial(writes.single, tool=name), "goals", name)
             yield from self.unknowable(outcomes, f"tools.{name}.intent")
@@ -167,7 +187,7 @@ class _Play:
             figures.goals = outcomes
             path = f"tools.{name}"
             if (figures.accepted or 0) < ACCEPTED:
-                what = f"of {self.draws} sampled goals {outcomes['ok']} can be used"
+                what = f"of {outcomes.total()} sampled goals {outcomes['ok']} can be used"
                 yield self.found("error", path, f"{what} ({_listed(outcomes)})", "add sample:")
             elif (figures.solvable or 0) < SOLVABLE:
                 what = f"only {figures.solvable:.0%} of valid goals can be solved"
@@ -176,7 +196,7 @@ class _Play:
 
     def questions(self) -> Iterator[Finding]:
         for name, questions in self.stage.questions.items():
-            if self.stage.effects[name] is not Effect.READ:
+            if self.stage.effects[name] is not Effect.READ or not self.wants(name):
                 continue
             for column in questions:
                 if column not in self.stage.graph.outputs[name]:
@@ -186,24 +206,25 @@ class _Play:
                 self.figures[name].goals += outcomes
                 path = f"tools.{name}.questions.{column}"
                 yield from self.unknowable(outcomes, path)
-                if outcomes["ok"] < ACCEPTED * self.draws:
-                    what = f"of {self.draws} sampled questions {outcomes['ok']} can be used"
+                if outcomes["ok"] < ACCEPTED * outcomes.total():
+                    what = f"of {outcomes.total()} sampled questions {outcomes['ok']} can be used"
                     yield self.found("error", path, f"{what} ({_listed(outcomes)})")
 
     def rules(self) -> Iterator[Finding]:
         for rule in self.application.policy_rules:
-            if rule.tool not in self.stage.intents or self.application.handoff is None:
+            asked = rule.tool in self.stage.intents and self.wants(rule.tool)
+            if not asked or self.application.handoff is None:
                 continue
             plot = partial(refusals.forbidden, rule=rule)
             outcomes = self.sample(plot, "rules", rule.name)
-            if outcomes["ok"] < ACCEPTED * self.draws:
-                what = f"of {self.draws} sampled goals {outcomes['ok']} break the rule"
+            if outcomes["ok"] < ACCEPTED * outcomes.total():
+                what = f"of {outcomes.total()} sampled goals {outcomes['ok']} break the rule"
                 path = f"policy_rules.{rule.name}"
                 yield self.found("error", path, f"{what} ({_listed(outcomes)})", "seed such rows")
 
     def acts(self) -> Iterator[Finding]:
         """What users can do has to be of use to somebody who asks for it."""
-        for name in self.stage.requests:
+        for name in filter(self.wants, self.stage.requests):
             aids = [aid for aid in self.stage.aids if aid.by == name]
             outcomes = self.figures[name].goals
             for number, aid in enumerate(aids):

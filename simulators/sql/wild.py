@@ -26,6 +26,7 @@ WALK = 12
 """Calls in a row before the state starts over: some limits are reached only by repetition."""
 FAULTS = 3
 """Calls that fail for the tool's own fault before the others are not made: each may be slow."""
+EXAMPLES = 6
 MOST = 900
 """Calls after which a condition counts as unbroken."""
 
@@ -37,12 +38,15 @@ class Wild:
         stage: the application.
         tool: name of the tool.
         rng: the only source of chance.
+        breaks: whether calls go on until each condition was broken.
     """
 
-    def __init__(self, stage: Stage, tool: str, rng: random.Random) -> None:
+    def __init__(self, stage: Stage, tool: str, rng: random.Random, *, breaks: bool = True) -> None:
         self.stage, self.tool, self.rng = stage, tool, rng
         self.steps = stage.application.tools[tool].steps
         self.outcomes: Counter[str] = Counter()
+        self.examples: dict[str, list[dict[str, Any]]] = {}
+        """Arguments of the first `EXAMPLES` calls of each outcome."""
         self.owner: Scalar = None
         """Who the calls are about, mostly; the user's tools are called by them."""
         self.fault = ""
@@ -50,7 +54,7 @@ class Wild:
         self._open = {
             number: (step, _pattern(step.message or ""))
             for number, step in enumerate(self.steps)
-            if step.require is not None
+            if breaks and step.require is not None
         }
 
     def unbroken(self) -> list[tuple[int, Step]]:
@@ -82,7 +86,10 @@ class Wild:
             return
         result = self.stage.call(self.tool, arguments, self.owner)
         error = result.error
-        self.outcomes[error.code if error else "ok"] += 1
+        outcome = error.code if error else "ok"
+        self.outcomes[outcome] += 1
+        if self.outcomes[outcome] <= EXAMPLES:
+            self.examples.setdefault(outcome, []).append(arguments)
         if error is None:
             return
         if error.code == "tool_fault":

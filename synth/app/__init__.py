@@ -23,6 +23,7 @@ from synth.core.errors import BadPlace, ToolloomError, UnknownName, storage_erro
 COMMANDS = {
     "demo": "registry, agents, tasks, episodes, judge, dataset, SFT, RL: all of it, in minutes",
     "crawl": "read the tools of MCP servers into the registry",
+    "evolve": "make applications with thousands of tools, without a model",
     "registry": "search, show and count what is in the registry",
     "generate": "make accepted trajectories",
     "report": "say what came of a run",

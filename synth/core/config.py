@@ -10,13 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import (
-    Field,
-    PositiveInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadConfig
@@ -26,6 +20,7 @@ from synth.core.inputs import read_text_input
 from synth.core.outcomes import Outcomes
 from synth.core.overrides import apply, explain
 from synth.core.types import Frozen, TaskKind
+from synth.core.users import Users
 
 MAX_FILE = 1 << 20
 """Bytes of a configuration file."""
@@ -191,7 +186,8 @@ class Generate(Frozen):
     """What is generated."""
 
     applications: tuple[str, ...] = Field(default=(), examples=[["hotel"]])
-    """Names or files, or a single one of them; empty means all that are installed."""
+    """Names or files, or a single one of them; empty means all that are installed. `evolved:*` are
+    those that `toolloom evolve` made in this workspace, `evolved:NAME` is one of them."""
     mix: dict[TaskKind, Weight] = Field(
         default=DEFAULT_MIX, examples=[{"lookup": 0.5, "single_write": 0.5}]
     )
@@ -205,6 +201,7 @@ class Generate(Frozen):
     outcomes: Outcomes = Outcomes()
     events: Events = Field(default=0.0, examples=[True])
     """Share of what can happen by itself that does; where it is above 0, clocks move."""
+    users: Users = Field(default=Users(), exclude_if=lambda users: users == Users())
     limits: Limits = Limits()
     languages: dict[str, Weight] = Field(default={"en": 1.0}, examples=[{"en": 0.5, "de": 0.5}])
     """Share of episodes in each language; where an application has no words in it, in English."""

@@ -18,9 +18,12 @@ from synth.core.config import Config
 from synth.core.errors import BadConfig, UnknownName
 from synth.core.protocols import Polyglot, World
 from synth.core.store import Workspace
+from synth.pipeline.evolve import evolved
 from tool_registry.browse import specs
 from tool_registry.ingest import register_application
 
+EVOLVED = "evolved:"
+"""Begins the name, or the pattern of names, of applications that `toolloom evolve` made."""
 LIVE: tuple[type[FileWorld] | type[MemoryWorld], ...] = (FileWorld, MemoryWorld)
 
 
@@ -39,7 +42,12 @@ def open_worlds(config: Config, workspace: Path, *, absent: bool = False) -> dic
             that no application has words in.
     """
     images = Workspace(workspace).cache / "images"
-    worlds = open_applications(config.generate.applications, images)
+    names = config.generate.applications
+    mine = [name.removeprefix(EVOLVED) for name in names if name.startswith(EVOLVED)]
+    others = [name for name in names if not name.startswith(EVOLVED)]
+    worlds = open_applications(others, images) if others or not mine else {}
+    for name, application in (evolved(workspace, mine) if mine else {}).items():
+        worlds[name] = SqlWorld(Engine(application, images))
     worlds |= _imagined(config, worlds)
     if config.generate.live_share > 0:
         live = open_live(workspace)

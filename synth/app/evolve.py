@@ -1,0 +1,81 @@
+"""Evolve applications with thousands of tools: composed, rewritten, examined; without a model.
+
+toolloom evolve --to 20000
+toolloom evolve --to 20000 --applications 1500 --seed 7
+
+What is kept works: it is linted, and each tool has a call that succeeds and one that fails. The
+same command goes on after an interruption. `generate.applications = ["evolved:*"]` uses them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from synth.app._options import positive
+from synth.app._show import afterwards, bar, interruptible, show
+from synth.core.store import Workspace
+from synth.pipeline.evolve import Goal, enter, evolve
+from synth.pipeline.worlds import register_missing
+from tool_registry.distributions import distributions
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--to", type=positive, default=1000, metavar="N",
+        help="tools, each with other words or parameters than all others (default: 1000)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--applications", type=positive, default=1, metavar="N", help="at least so many"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="decides everything (default: 0)")
+    parser.add_argument(
+        "--processes", type=positive, metavar="N", help="at once (default: one for each CPU)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Evolve, enter what was kept in the registry, and return the counts."""
+    workspace = Workspace(arguments.workspace)
+    goal = Goal(arguments.to, arguments.applications)
+    with bar("evolve") as shown, interruptible() as pressed:
+        kept, why = evolve(
+            workspace.path, goal, run_seed=arguments.seed, processes=arguments.processes,
+            tell=lambda tools, note: shown.update(tools, arguments.to, note), ended=pressed,
+        )  # fmt: skip
+        report = kept.report() | {"ended": why}
+        with afterwards():
+            register_missing(workspace)
+            enter(workspace, lambda done, note: shown.update(done, kept.applications, note))
+            with workspace.read() as con:
+                report["distributions"] = distributions(con)
+    if not arguments.json:
+        show("\n".join(_lines(report)))
+    return report
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    """Return the report as people read it."""
+    found = [
+        f"{report['applications']} applications with {report['tools']} tools from "
+        f"{report['candidates']} candidates: {report['ended']}",
+        f"{report['different_tools']} tools differ in words or parameters, "
+        f"{report['different_behaviours']} in what they do",
+        "eliminated, by rule and operator:",
+    ]
+    for rule, operators in report["eliminated"].items():
+        named = ", ".join(f"{name} {count}" for name, count in operators.items())
+        found.append(f"  {rule:<15} {sum(operators.values()):>5}  {named}")
+    named = ", ".join(f"{name} {count}" for name, count in report["operators"].items())
+    found.append(f"kept, by operator: {named}")
+    table = report.get("distributions", [])
+    if table:
+        found.append("of tools:  " + "  ".join(f"{name:>12}" for name in table[0]))
+        for row in table:
+            cells = (
+                "-" if v is None else f"{v:g}" if not isinstance(v, str) else v
+                for v in row.values()
+            )
+            found.append("           " + "  ".join(f"{cell:>12}" for cell in cells))
+    return found

@@ -1,0 +1,99 @@
+"""Demands a step before a write: an approval of the row, with a tool that gives it."""
+
+from __future__ import annotations
+
+import random
+
+from synth.core.application import Generator, Parameter, SeedTable, Tool
+from tool_registry.edits import around, free, orphans, step, with_table, with_tools
+from tool_registry.operator import Edit, Operator, Subject, singular, vocabulary
+
+
+def _apply(subject: Subject, rng: random.Random) -> Edit | None:
+    application = subject.application
+    found = [
+        (name, parameter, table)
+        for name, tool in subject.writes.items()
+        for parameter, p in tool.parameters.items()
+        if p.entity and not p.optional
+        for table in [p.entity.split(".")[0]]
+        if table in subject.subjects
+        and table in application.seed
+        and table != application.user.table
+    ]
+    if not found:
+        return None
+    name, parameter, table = rng.choice(found)
+    kind, entry = rng.choice(list(vocabulary()["approvals"].items()))
+    noun, one = singular(table), singular(table).replace(" ", "_")
+    records, fk = f"{one}_{kind}s", f"{one}_id"
+    grant, lister = f"{entry['grant']}_{one}", f"list_{records}"
+    if records in subject.tables or not (free(application, grant) and free(application, lister)):
+        return None
+    ddl = (
+        f"CREATE TABLE {records} (\n    id TEXT PRIMARY KEY,\n    {fk} TEXT NOT "
+        f"NULL REFERENCES {table},\n"
+        f"    day TEXT NOT NULL\n  ) STRICT;"
+    )
+    seed = SeedTable(
+        each=table,
+        count=(0, 1),
+        columns={
+            "id": Generator(kind="serial", argument=f"{kind[:1].upper()}V{{n:04d}}"),
+            fk: Generator(kind="parent", argument="id"),
+            "day": Generator(kind="date", argument=[-20, -1]),
+        },
+    )
+    given = f"SELECT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{{}})"
+    said = kind.replace("_", " ")
+    row = Parameter(type="string", entity=f"{table}.id", description=f"The {noun} concerned")
+    key, _ = subject.subjects[table]
+    tools = {
+        grant: Tool(
+            description=f"Enter the {said} of a {noun}. {name} needs it.",
+            effect="write",
+            parameters={key: row},
+            steps=(
+                step(
+                    require=f"SELECT NOT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{key})",
+                    error="entered_already",
+                    message=f"The {noun} {{{key}!r}} is {entry['said']} already.",
+                ),
+                step(let={"record_id": f"SELECT next_id('{kind[:1].upper()}W')"}),
+                step(
+                    write=(
+                        f"INSERT INTO {records} (id, {fk}, day) VALUES (:record_id, "
+                        f":{key}, today())"
+                    )
+                ),
+                step(
+                    returns=f"SELECT id, day FROM {records} WHERE id = :record_id", shape="object"
+                ),
+            ),
+            intent={"en": f"have {subject.named(table, key)} {entry['said']}"},
+        ),
+        lister: Tool(
+            description=f"Show when a {noun} was {entry['said']}, if it was.",
+            effect="read",
+            parameters={key: row},
+            steps=(
+                step(
+                    returns=f"SELECT id, day FROM {records} WHERE {fk} = :{key} ORDER BY day, id",
+                    shape="list",
+                ),
+            ),
+        ),
+    }
+    guard = step(
+        require=given.format(parameter),
+        error=f"no_{kind}",
+        message=f"The {noun} {{{parameter}!r}} has not been {entry['said']}; use {grant} first.",
+    )
+    changed = around(subject.writes[name], before=[guard])
+    after = (*application.after_seed, *orphans(application, records, fk, table))
+    application = with_table(application, ddl, records, seed, after_seed=after)
+    words = f"{name} needs the {said} of the {noun}, which {grant} enters"
+    return Edit(with_tools(application, {**tools, name: changed}), words, (*tools, name))
+
+
+OPERATOR = Operator("steps", "A step that has to come before a write.", _apply)

@@ -1,0 +1,77 @@
+"""Gives the rows of a table an attribute, with a tool that sets it and one that reads it."""
+
+from __future__ import annotations
+
+import random
+
+from synth.core.application import Generator, Parameter, Tool
+from tool_registry.edits import free, step, with_column, with_tools
+from tool_registry.operator import Edit, Operator, Subject, singular, vocabulary
+
+
+def _apply(subject: Subject, rng: random.Random) -> Edit | None:
+    if not subject.subjects:
+        return None
+    table = rng.choice(list(subject.subjects))
+    key, _ = subject.subjects[table]
+    column, entry = rng.choice(list(vocabulary()["attributes"].items()))
+    values, one = entry["values"], singular(table).replace(" ", "_")
+    setter, getter = f"set_{one}_{column}", f"get_{one}_{column}"
+    if column in subject.tables[table] or not free(subject.application, setter):
+        return None
+    said, listed = column.replace("_", " "), ", ".join(f"'{v}'" for v in values)
+    rest = f"TEXT NOT NULL DEFAULT '{values[0]}' CHECK ({column} IN ({listed}))"
+    weights = dict(zip(values, rng.sample(range(15, 60), len(values)), strict=True))
+    application = with_column(
+        subject.application, table, column, rest, Generator(kind="choice", argument=weights)
+    )
+    if application is None:
+        return None
+    named = subject.named(table, key)
+    whose = "my" if named == "me" else "the"
+    tail = "" if named == "me" else f" of {named}"
+    row = Parameter(
+        type="string", entity=f"{table}.id", description=f"The {singular(table)} concerned"
+    )
+    shown = step(returns=f"SELECT id, {column} FROM {table} WHERE id = :{key}", shape="object")
+    new = Parameter(
+        type="string",
+        enum=tuple(values),
+        sets=f"{table}.{column}",
+        label=said,
+        description=entry["about"],
+    )
+    tools = {
+        getter: Tool(
+            description=f"Show the {said} of a {singular(table)}.",
+            effect="read",
+            parameters={key: row},
+            steps=(shown,),
+            questions={column: {"en": f"what {whose} {said}{tail} is"}},
+        ),
+        setter: Tool(
+            description=f"Set the {said} of a {singular(table)}: {entry['about'].lower()}.",
+            effect="write",
+            parameters={key: row, column: new},
+            steps=(
+                step(
+                    require=f"SELECT {column} <> :{column} FROM {table} WHERE id = :{key}",
+                    error="no_change",
+                    message=f"The {said} of {{{key}!r}} is {{{column}!r}} already.",
+                ),
+                step(write=f"UPDATE {table} SET {column} = :{column} WHERE id = :{key}"),
+                shown,
+            ),
+            intent={
+                "en": (
+                    f"have {whose} {said}{tail} set{{% if {column} %}} to "
+                    f"{{{{ {column} }}}}{{% endif %}}"
+                )
+            },
+        ),
+    }
+    words = f"rows of {table} have a {said}"
+    return Edit(with_tools(application, tools), words, (getter, setter))
+
+
+OPERATOR = Operator("deepen", "An attribute of a table with tools to read and set it.", _apply)

@@ -1,0 +1,94 @@
+"""Lets a list be narrowed by one of its columns."""
+
+from __future__ import annotations
+
+import random
+
+from synth.core.application import Parameter
+from tool_registry.edits import remade, step, with_tools
+from tool_registry.operator import Edit, Operator, Subject
+
+
+def narrowed(subject: Subject, name: str, rng: random.Random) -> tuple[str, Parameter, str] | None:
+    """Return a parameter, what it is, and the condition that it stands for."""
+    taken = subject.lists[name].parameters
+    columns = [
+        (column, origin)
+        for column, origin in subject.filtered(name).items()
+        if column not in taken and not column.endswith("id")
+    ]
+    if not columns:
+        return None
+    column, origin = rng.choice(columns)
+    table, field = origin.split(".")
+    kind, words, said = (
+        subject.tables[table][field],
+        subject.choices(origin),
+        column.replace("_", " "),
+    )
+    if words:
+        about = f"Only rows with this {said}"
+        return (
+            column,
+            Parameter(type="string", enum=words, optional=True, description=about),
+            f"{column} = :{column}",
+        )
+    if kind.boolean:
+        about = f"Only rows where {said} is so"
+        return (
+            column,
+            Parameter(type="boolean", optional=True, description=about),
+            f"{column} = :{column}",
+        )
+    if kind.type == "INTEGER":
+        bound, sign = rng.choice([("min", ">="), ("max", "<=")])
+        parameter = f"{bound}_{column}"
+        about = f"Only rows whose {said} is {'at least' if bound == 'min' else 'at most'} this"
+        made = Parameter(
+            type="integer",
+            optional=True,
+            match=origin,
+            op="ge" if bound == "min" else "le",
+            description=about,
+        )
+        return parameter, made, f"{column} {sign} :{parameter}"
+    if kind.type == "TEXT":
+        parameter = f"{column}_contains"
+        made = Parameter(
+            type="string",
+            minLength=2,
+            optional=True,
+            match=origin,
+            op="contains",
+            description=f"Only rows with this in their {said}",
+        )
+        return parameter, made, f"instr(lower({column}), lower(:{parameter}))"
+    return None
+
+
+def _apply(subject: Subject, rng: random.Random) -> Edit | None:
+    names = list(subject.lists)
+    rng.shuffle(names)
+    for name in names:
+        found = narrowed(subject, name, rng)
+        if found is None or found[0] in subject.lists[name].parameters:
+            continue
+        parameter, made, condition = found
+        tool = subject.lists[name]
+        last = tool.steps[-1]
+        key = "id" if "id" in subject.results[name] else next(iter(subject.results[name]))
+        sql = (
+            f"SELECT * FROM ({last.returns}) "
+            f"WHERE :{parameter} IS NULL OR {condition} ORDER BY {key}"
+        )
+        changed = remade(
+            tool,
+            parameters={**tool.parameters, parameter: made},
+            steps=(step(returns=sql, shape="list", columns=last.columns),),
+        )
+        words = f"{name} can be narrowed by {parameter}"
+        return Edit(with_tools(subject.application, {name: changed}), words, (name,))
+    return None
+
+
+OPERATOR = Operator("input", "An optional filter on a column of a list.", _apply)

@@ -1,0 +1,94 @@
+"""Deepens the life cycle of a table: a reversible state in which writes on a row are refused."""
+
+from __future__ import annotations
+
+import random
+
+from synth.core.application import Generator, Parameter, Tool
+from tool_registry.edits import around, free, step, with_column, with_tools
+from tool_registry.operator import Edit, Operator, Subject, singular, vocabulary
+
+
+def _apply(subject: Subject, rng: random.Random) -> Edit | None:
+    tables = [t for t in subject.subjects if t != subject.application.user.table]
+    if not tables:
+        return None
+    table = rng.choice(tables)
+    key, _ = subject.subjects[table]
+    state, verbs = rng.choice(list(vocabulary()["holds"].items()))
+    one = singular(table).replace(" ", "_")
+    on, off, getter = f"{verbs['begin']}_{one}", f"{verbs['end']}_{one}", f"check_if_{one}_{state}"
+    fresh = all(free(subject.application, name) for name in (on, off, getter))
+    if state in subject.tables[table] or not fresh:
+        return None
+    rest = f"INTEGER NOT NULL DEFAULT 0 CHECK ({state} IN (0, 1))"
+    generator = Generator(kind="choice", argument={0: 70, 1: 30})
+    application = with_column(subject.application, table, state, rest, generator)
+    if application is None:
+        return None
+    noun, said = singular(table), state.replace("_", " ")
+    named = subject.named(table, key)
+    row = Parameter(type="string", entity=f"{table}.id", description=f"The {noun} concerned")
+    shown = step(returns=f"SELECT id, {state} FROM {table} WHERE id = :{key}", shape="object")
+
+    def switch(value: int, refusal: str, verb: str) -> Tool:
+        return Tool(
+            description=(
+                f"{verb.replace('_', ' ').capitalize()} a {noun}, so that it is "
+                f"{'' if value else 'no longer '}{said}."
+            ),
+            effect="write",
+            parameters={key: row},
+            steps=(
+                step(
+                    require=f"SELECT {state} = {1 - value} FROM {table} WHERE id = :{key}",
+                    error=refusal,
+                    message=(
+                        f"The {noun} {{{key}!r}} is {said if value else 'not ' + said} already."
+                    ),
+                ),
+                step(write=f"UPDATE {table} SET {state} = {value} WHERE id = :{key}"),
+                shown,
+            ),
+            intent={"en": f"have {named} {'marked as' if value else 'no longer marked as'} {said}"},
+        )
+
+    tools = {
+        getter: Tool(
+            description=f"Tell whether a {noun} is {said}.",
+            effect="read",
+            parameters={key: row},
+            steps=(shown,),
+        ),
+        on: switch(1, f"{state}_already", verbs["begin"]),
+        off: switch(0, f"not_{state}", verbs["end"]),
+    }
+    held = _held(subject, table, state, noun, rng)
+    words = f"rows of {table} can be {said}" + (
+        f"; {next(iter(held))} is refused for those" if held else ""
+    )
+    return Edit(with_tools(application, {**tools, **held}), words, (*tools, *held))
+
+
+def _held(
+    subject: Subject, table: str, state: str, noun: str, rng: random.Random
+) -> dict[str, Tool]:
+    """Return one of the writes on such a row, now refused while the row is in that state."""
+    found = [
+        (name, parameter)
+        for name, tool in subject.writes.items()
+        for parameter, p in tool.parameters.items()
+        if p.entity == f"{table}.id" and not p.optional
+    ]
+    if not found:
+        return {}
+    name, parameter = rng.choice(found)
+    guard = step(
+        require=f"SELECT NOT {state} FROM {table} WHERE id = :{parameter}",
+        error=f"is_{state}",
+        message=f"The {noun} {{{parameter}!r}} is {state.replace('_', ' ')}.",
+    )
+    return {name: around(subject.writes[name], before=[guard])}
+
+
+OPERATOR = Operator("deepen", "A reversible state that blocks another write.", _apply)

@@ -1,0 +1,45 @@
+"""Shows a row with how many rows of other tables belong to it."""
+
+from __future__ import annotations
+
+import random
+
+from synth.core.application import Parameter, Tool
+from tool_registry.edits import free, step, with_tools
+from tool_registry.operator import Edit, Operator, Subject, singular
+
+
+def _apply(subject: Subject, rng: random.Random) -> Edit | None:
+    children: dict[str, list[tuple[str, str]]] = {}
+    for table, columns in subject.tables.items():
+        for column, field in columns.items():
+            if field.references in subject.subjects:
+                children.setdefault(str(field.references), []).append((table, column))
+    if not children:
+        return None
+    table = rng.choice(list(children))
+    key, _ = subject.subjects[table]
+    noun = singular(table)
+    new = (
+        f"{rng.choice(['summarise', 'overview_of', 'get_statistics_of'])}_{noun.replace(' ', '_')}"
+    )
+    if not free(subject.application, new):
+        return None
+    counted = rng.sample(children[table], min(len(children[table]), 3))
+    parts = ", ".join(
+        f"(SELECT count(*) FROM {child} WHERE {column} = t.id) AS {child}_{column}"[:200]
+        for child, column in counted
+    )
+    sql = f"SELECT t.id, {parts} FROM {table} t WHERE t.id = :{key}"
+    said = ", ".join(child.replace("_", " ") for child, _ in counted)
+    row = Parameter(type="string", entity=f"{table}.id", description=f"The {noun} concerned")
+    made = Tool(
+        description=f"Tell how many rows belong to a {noun}: {said}.",
+        effect="read",
+        parameters={key: row},
+        steps=(step(returns=sql, shape="object"),),
+    )
+    return Edit(with_tools(subject.application, {new: made}), f"{new} counts {said}", (new,))
+
+
+OPERATOR = Operator("breadth", "A summary of what belongs to a row.", _apply)

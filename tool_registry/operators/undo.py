@@ -1,0 +1,77 @@
+"""Makes a deletion reversible: what is deleted goes to a bin, from which it can be restored."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from synth.core.application import Parameter, Tool
+from tool_registry.edits import around, free, step, with_table, with_tools
+from tool_registry.operator import Edit, Operator, Subject, singular
+
+_DELETE = re.compile(r"\s*DELETE\s+FROM\s+(\w+)\s+WHERE\s+id\s*=\s*:(\w+)\s*", re.IGNORECASE)
+
+
+def _apply(subject: Subject, rng: random.Random) -> Edit | None:
+    application = subject.application
+    found = [
+        (name, match[1], match[2])
+        for name, tool in subject.writes.items()
+        for one in tool.steps
+        if one.write and (match := _DELETE.fullmatch(one.write)) and match[1] in subject.tables
+    ]
+    if not found:
+        return None
+    name, table, key = rng.choice(found)
+    columns = subject.tables[table]
+    if any(f.references == table for fields in subject.tables.values() for f in fields.values()):
+        return None
+    noun = singular(table)
+    bin_, restore = f"deleted_{table}", f"restore_{noun.replace(' ', '_')}"
+    lister = f"list_{bin_}"
+    if bin_ in subject.tables or not (free(application, restore) and free(application, lister)):
+        return None
+    body = ",\n    ".join(f"{c} {f.type}" for c, f in columns.items() if c != "id")
+    ddl = f"CREATE TABLE {bin_} (\n    id TEXT PRIMARY KEY,\n    {body}\n  ) STRICT;"
+    names = ", ".join(columns)
+    keep = step(write=f"INSERT INTO {bin_} ({names}) SELECT {names} FROM {table} WHERE id = :{key}")
+    shown = [c for c, f in columns.items() if f.references is None][:5]
+    gone = f"{noun.replace(' ', '_')}_id"
+    tools = {
+        name: around(subject.writes[name], before=[keep]),
+        lister: Tool(
+            description=(
+                f"List the {table.replace('_', ' ')} that were deleted and can be restored."
+            ),
+            effect="read",
+            steps=(
+                step(returns=f"SELECT {', '.join(shown)} FROM {bin_} ORDER BY id", shape="list"),
+            ),
+        ),
+        restore: Tool(
+            description=f"Bring back a deleted {noun}.",
+            effect="write",
+            parameters={
+                gone: Parameter(
+                    type="string", entity=f"{bin_}.id", description=f"The deleted {noun}"
+                )
+            },
+            steps=(
+                step(
+                    write=(
+                        f"INSERT INTO {table} ({names}) SELECT {names} FROM {bin_} "
+                        f"WHERE id = :{gone}"
+                    )
+                ),
+                step(write=f"DELETE FROM {bin_} WHERE id = :{gone}"),
+            ),
+        ),
+    }
+    some = f"FROM {table} WHERE id LIKE '%3'"  # something is in the bin from the start
+    seeded = (f"INSERT INTO {bin_} ({names}) SELECT {names} {some}", f"DELETE {some}")
+    after = (*application.after_seed, *seeded)
+    child = with_table(application, ddl, bin_, after_seed=after)
+    return Edit(with_tools(child, tools), f"what {name} deletes can be restored", tuple(tools))
+
+
+OPERATOR = Operator("steps", "A deletion that can be undone.", _apply)
