@@ -25,6 +25,8 @@ from synth.core.mcp.status import BUSY, failure_of, seconds_to_wait
 from synth.core.mcp.wire import LineTooLong
 
 CHUNK = 64 << 10
+LINE_BYTES = 64
+"""What a line of a stream counts for besides its length: short ones cost time, not memory."""
 MAX_REDIRECTS = 3
 TRIES = 3
 """Of a POST that a busy server asks to repeat, and of a stream that ends before its answer."""
@@ -86,7 +88,7 @@ class RemoteServer:
         """Post a message. What does not get through is told to `on_end` if an answer is due."""
         if len(self._sending) >= MAX_SENDING:
             return
-        task = asyncio.create_task(self._told(self._deliver(line, limit_s), limit_s is not None))
+        task = asyncio.create_task(self._told(limit_s is not None, self._deliver, line, limit_s))
         self._keep(task, self._sending)
         if limit_s is None:
             self._keep(task, self._notes)
@@ -115,10 +117,12 @@ class RemoteServer:
         among.add(task)
         task.add_done_callback(among.discard)
 
-    async def _told(self, work: Coroutine[Any, Any, None], matters: bool) -> None:
+    async def _told(
+        self, matters: bool, work: Callable[..., Coroutine[Any, Any, None]], *given: Any
+    ) -> None:
         """Do `work`; a failure of the server or the way to it ends the session if it matters."""
         try:
-            await work
+            await work(*given)
         except ServerFailed as failure:
             if matters:
                 self._on_end(failure)
@@ -194,7 +198,7 @@ class RemoteServer:
     async def _open_stream(self) -> None:
         """Open the one stream that all answers come on; it says first where messages go."""
         self._endpoint = asyncio.get_running_loop().create_future()
-        listening = asyncio.create_task(self._told(self._listen(self._endpoint), matters=True))
+        listening = asyncio.create_task(self._told(True, self._listen, self._endpoint))
         self._keep(listening, self._sending)
         try:
             self._url = await self._endpoint
@@ -266,7 +270,7 @@ class RemoteServer:
         found, size = EventBuffer(self._limits.line_bytes), 0
         try:
             async for part in self._parts(response):
-                size += len(part)
+                size += len(part) + LINE_BYTES * part.count(b"\n")
                 if size > self._limits.noise_bytes + self._limits.line_bytes:
                     raise self._oversize("floods its stream")
                 for event in found.feed(part):
@@ -363,6 +367,8 @@ class RemoteServer:
             what = "cannot be reached"
         elif isinstance(error, aiohttp.ClientPayloadError):
             return self._invalid("breaks off in the middle of its answer")
+        elif isinstance(error, aiohttp.InvalidURL):
+            return self._invalid("leads to an address that makes no sense")
         elif isinstance(error, zlib.error):
             return self._invalid("sends what cannot be unpacked")
         else:

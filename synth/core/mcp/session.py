@@ -30,6 +30,8 @@ __all__ = ["Limits", "McpSession", "RpcError", "ServerAddress", "ServerLaunch"]
 
 PROTOCOL = "2025-11-25"
 METHOD_NOT_FOUND = -32601
+MESSAGE_BYTES = 512
+"""What a message that answers nothing counts for besides its length: short ones cost time."""
 
 
 class RpcError(ServerFailed):
@@ -266,7 +268,7 @@ class McpSession:
             answered |= self._take(message)
         if answered:
             self._answer_bytes = len(line)
-        self._idle_bytes = 0 if answered else self._idle_bytes + len(line) + 1
+        self._idle_bytes = 0 if answered else self._idle_bytes + len(line) + MESSAGE_BYTES
         if self._idle_bytes > self.limits.noise_bytes and self._failure is None:
             self._over(ServerFailed("floods its output", where=self._where, outcome="oversize"))
         return answered
