@@ -65,6 +65,14 @@ def split_address(text: str) -> SplitResult:
     return parts
 
 
+def joined(url: str, other: str) -> str:
+    """Return where `other` leads from `url`; nowhere (an empty text) where it makes no sense."""
+    try:
+        return urljoin(url, other)
+    except ValueError:
+        return ""
+
+
 def origin(url: str) -> tuple[str, str, int]:
     """Return scheme, host and port of an address."""
     parts = urlsplit(url)
@@ -113,7 +121,7 @@ class Door:
         Raises:
             ServerFailed: it drops the encryption, leaves this machine for it, or makes no sense.
         """
-        target = urljoin(url, location)
+        target = joined(url, location)
         if url.startswith("https:") and target.startswith("http:"):
             raise self._unsafe("redirects from https to http")
         try:

@@ -13,12 +13,11 @@ import contextlib
 import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
-from urllib.parse import urljoin
 
 import aiohttp
 
 from synth.core.errors import BadInput, ServerFailed
-from synth.core.mcp.address import Door, ServerAddress, origin, split_address
+from synth.core.mcp.address import Door, ServerAddress, joined, origin, split_address
 from synth.core.mcp.events import Event, EventBuffer
 from synth.core.mcp.process import Limits
 from synth.core.mcp.status import BUSY, failure_of, seconds_to_wait
@@ -226,7 +225,7 @@ class RemoteServer:
         endpoint.set_exception(ended)
 
     def _endpoint_of(self, event: Event) -> str:
-        url = urljoin(self._url, event.data.decode("utf-8", errors="replace").strip())
+        url = joined(self._url, event.data.decode("utf-8", errors="replace").strip())
         try:
             split_address(url)
         except BadInput as error:
