@@ -13,6 +13,9 @@ from tool_registry.composer.style import IMPERIAL, Style
 from tool_registry.composer.vocabulary import Attribute, Category, Entity, Reference, Rule
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
+_TERM = re.compile(r":?([a-z_]+) (=|<>|>|<) ('[^']*'|[\d.]+)")
+LEAST_SHARE = 0.1
+"""Of the calls that people want, at least so many have to break a rule; it is dropped otherwise."""
 KEPT = 0.75
 """Share of the attributes and acts that could be left out and are there."""
 
@@ -201,9 +204,41 @@ def _rules(entity: Entity, owner: Entity, rng: random.Random) -> tuple[tuple[Rul
         words = set(_WORD.findall(re.sub(r"'[^']*'|\w+\(", "", rule.when.lower())))
         words -= {"and", "or", "not", "in", "is", "null", "like", "n"}
         fits = (rule.act == "create" or rule.act in entity.acts) and words <= everything
-        if fits and rng.random() < 0.8:
-            found.append((rule, rng.choice(rule.numbers) if rule.numbers else ""))
+        if fits and rng.random() < 0.85:
+            n = rng.choice(rule.numbers) if rule.numbers else ""
+            if share(rule, n, entity, owner) >= LEAST_SHARE:
+                found.append((rule, n))
     return tuple(found)
+
+
+def share(rule: Rule, n: str, entity: Entity, owner: Entity) -> float:
+    """Estimate how often what people want breaks a rule; 0.3 for a term that is not understood."""
+    whole = 1.0
+    for term in rule.when.replace("{n}", n).split(" AND "):
+        whole *= _term(term, rule, entity, owner)
+    return whole
+
+
+def _term(term: str, rule: Rule, entity: Entity, owner: Entity) -> float:
+    found = _TERM.fullmatch(term.strip())
+    if found is None:
+        return 0.3
+    name, sign, value = found.groups()
+    if name == "status":
+        sources = entity.acts[rule.act].sources
+        return 1 / len(sources) if value.strip("'") in sources else 0.0
+    attribute = entity.attributes.get(name) or owner.attributes.get(name)
+    if attribute is None or attribute.formula:
+        return 0.3
+    if attribute.kind == "one":
+        one = 1 / len(attribute.values)
+        return one if sign == "=" else 1 - one
+    if attribute.kind == "flag":
+        given = int(attribute.values[0]) / 100
+        return given if value == "1" else 1 - given
+    width = max(1.0, attribute.high - attribute.low)
+    above = min(1.0, max(0.0, (attribute.high - float(value)) / width))
+    return {">": above, "<": 1 - above}.get(sign, 1 / width)
 
 
 def _in_units(entity: Entity, style: Style, rules: tuple[tuple[Rule, str], ...]) -> Entity:

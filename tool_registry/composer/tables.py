@@ -167,7 +167,7 @@ def _records(plan: Plan, record: Part, number: str) -> dict[str, Any]:
     for name in record.references:
         table = plan.parts[name].table
         ref: Any = table
-        if record.once == name:
+        if name == (record.once or _first_named(record)):
             where = f"id NOT IN (SELECT {name}_id FROM {record.table} WHERE {holder} = :{holder})"
             ref = {"table": table, "where": where}
         made[f"{name}_id"] = {"ref": ref}
@@ -183,6 +183,12 @@ def _records(plan: Plan, record: Part, number: str) -> dict[str, Any]:
     count = [style.limit - 1, style.limit] if style.limit else [1, MOST]
     count = count if own else [0, 2]
     return {"each": plan.part(record.holder).table, "count": count, "columns": made}
+
+
+def _first_named(record: Part) -> str:
+    """Return the reference by which records are told apart: no owner has two with one thing."""
+    named = [column.removesuffix("_id") for column in record.known]
+    return next((name for name in named if name in record.references), "")
 
 
 def _telling(record: Part) -> Attribute | None:
