@@ -39,9 +39,9 @@ from synth.core.types import (
 from synth.judge.criteria import meets
 from synth.judge.evidence import Evidence
 from synth.mistakes import spoil
-from synth.reference import say_value
 from synth.rubrics import lint_rubric
 from synth.tasks import leaks
+from synth.telling import say_value
 
 CANNED = "Done!"
 """What an agent says that has learned only how successes end."""
@@ -57,9 +57,10 @@ DECOYS = (
     "wrong_order",
     "wrong_entity",
     "over_write",
+    "old_wish",
     "wrongful_compliance",
 )
-"""Wrong solutions, cheapest first. The last three come with the blueprint."""
+"""Wrong solutions, cheapest first. The last four come with the blueprint."""
 REASONS = (
     "admitted",
     "rubric",

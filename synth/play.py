@@ -260,6 +260,7 @@ class _Run:
             blueprint.opening,
             acts=blueprint.acts,
             tools=self.user_tools,
+            retracted=blueprint.retracted,
         )
 
     async def _user(self) -> bool:

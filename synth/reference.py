@@ -30,9 +30,11 @@ from synth.core.types import (
     TaskKind,
     ToolCall,
 )
+from synth.core.users import Aside, aside_in
 from synth.mistakes import ErrorRates, draw_mistake, right_plan, spoil
 from synth.past import Made, Past, is_for_now, read_error
 from synth.rubrics import REFUSALS
+from synth.telling import capital, ended, say_value
 
 __all__ = ["ErrorRates", "ReferenceAgent"]
 
@@ -73,9 +75,10 @@ class ReferenceAgent:
         self._values = frozenset(fact.spoken for fact in facts)
         """What stays as it is where the user's words are turned round."""
         self._plan = spoil(task, self.mistake, rng) if self.mistake else right_plan(task)
-        self._iso_dates = rng.random() < 0.3
+        self._iso_dates = rng.random() < 0.3 and self._language == ENGLISH.language
         self._calls = 0
         self._script: _Script | None = None
+        self._heard: Sequence[Message] = ()
         self._apart = False
         """Something else was said in its part than it would have said."""
 
@@ -94,6 +97,7 @@ class ReferenceAgent:
         self._apart = self._apart or self._next(view) != said
 
     def _next(self, view: AgentView) -> Message:
+        self._heard = view.messages
         if self._script is None:
             self._script = self._play(view.messages)
             return next(self._script)
@@ -104,7 +108,7 @@ class ReferenceAgent:
     def _play(self, before: Sequence[Message]) -> _Script:
         past = Past(before, self._hears)
         self._taken, agreed = past.ids, past.agreed
-        missing = past.untold(self._task.blueprint.withheld)
+        missing = yield from self._ask_first(past.untold(self._task.blueprint.withheld))
         written = 0
         reason: str | None = None
         groups = [list(g) for _, g in groupby(self._plan.calls, key=lambda call: call.group)]
@@ -157,13 +161,20 @@ class ReferenceAgent:
         over = problem is not None and not self._plan.persists
         return over, problem, -1 if max(wrote, default=-1) > agreed else agreed
 
+    def _ask_first(self, missing: list[Fact]) -> Generator[Message, Sequence[Message], list[Fact]]:
+        """Ask at once where the wish may still change; return what is left to ask for."""
+        if not self._task.blueprint.retracted or not missing:
+            return missing
+        yield from self._ask(missing)
+        return []
+
     def _ask(self, facts: list[Fact]) -> _Script:
         """Ask until the user has said every fact, all at once the first time."""
         for _ in range(_ASKS):
             whats = [self._yours(voices.possessive(fact, self._language)) for fact in facts]
             what = self._speech.listed(whats)
             symbol = "ask_one" if len(whats) == 1 else "ask_many"
-            messages = yield self._text(self._say(symbol, what=what, What=_capital(what)))
+            messages = yield self._text(self._say(symbol, what=what, What=capital(what)))
             answer = messages[-1].content or ""
             facts = [fact for fact in facts if fact.spoken not in answer]
             if not facts:
@@ -213,10 +224,11 @@ class ReferenceAgent:
         return problem, problem is not None and (bool(group) or not self._plan.persists)
 
     def _end(self, text: str) -> _Script:
-        """Say the last word, and goodbye to whatever comes after it."""
+        """Say the last word, and goodbye to whatever comes after it but a question."""
         yield self._text(text)
         while True:
-            yield self._text(self._say("farewell"))
+            asked = self._asked_beside()
+            yield self._text("" if asked else self._say("farewell"))
 
     # --- words -------------------------------------------------------------------------------
 
@@ -224,7 +236,21 @@ class ReferenceAgent:
         return self._style.say(symbol, self._rng, **fields)
 
     def _text(self, text: str) -> Message:
+        """Return a message; what the user asked beside the point is answered before the rest."""
+        aside = self._asked_beside()
+        if aside is not None:
+            answer = self._say("beside", answer=aside.answer)
+            text = self._speech.space.join(filter(None, (answer, text)))
         return Message(role="assistant", content=text)
+
+    def _asked_beside(self) -> Aside | None:
+        """Return what the user's last message asks beside the point, if nothing was said to it."""
+        for message in reversed(self._heard):
+            if message.role == "assistant" and message.content:
+                return None
+            if message.role == "user":
+                return aside_in(message.content or "", self._language)
+        return None
 
     def _calls_message(self, group: list[PlannedCall]) -> Message:
         calls = []
@@ -249,8 +275,7 @@ class ReferenceAgent:
     def _consent(self, writes: list[PlannedCall], written: int) -> str:
         """Ask for a yes to `writes`, after `written` others.
 
-        In the user's own words, where each wish is one write; the arguments of a call (minor units,
-        keys) are nothing a person could agree to.
+        In the user's own words: arguments of calls (minor units, keys) are nothing to agree to.
         """
         clauses = self._clauses()
         total = len(_writes(self._plan.calls))
@@ -261,7 +286,14 @@ class ReferenceAgent:
         wish = self._speech.listed(clauses)
         if written:
             return self._say("confirm_next", action=wish)
-        return self._say("confirm", clauses=wish, Clauses=_capital(wish))
+        wish += "".join(map(self._added, self._task.blueprint.withheld))
+        return self._say("confirm", clauses=wish, Clauses=capital(wish))
+
+    def _added(self, fact: Fact) -> str:
+        """Return how a fact that was asked for is put behind the wish; not who the user is."""
+        if fact.name.startswith("user."):
+            return ""
+        return self._speech.added(self._speech.bare(self._yours(fact.label)), fact.spoken)
 
     def _stopped(self, written: int) -> str:
         """Return what to say to a user who declines a write, after so many others."""
@@ -276,7 +308,7 @@ class ReferenceAgent:
         if len(clauses) == len(wanted):
             done = clauses[:written]
         wish = self._speech.listed(done)
-        return self._say("done", clause=wish, Clause=_capital(wish))
+        return self._say("done", clause=wish, Clause=capital(wish))
 
     def _report(self, reason: str | None) -> str:
         """Return the final message: a sentence a goal."""
@@ -287,20 +319,20 @@ class ReferenceAgent:
         if refuses and not self._plan.claims:
             return self._refusal(wish)
         if reason is not None and not refuses:
-            return self._say("failed", clause=wish, reason=_sentence(reason))
+            return self._say("failed", clause=wish, reason=ended(reason))
         runs = [list(run) for _, run in groupby(self._plan.outputs, key=lambda o: o.label)]
         each = len(runs) == sum(map(self._is_question, clauses))
         sentences: list[str] = []
         for clause in clauses:
             if not self._is_question(clause):
-                sentences.append(self._say("done", clause=clause, Clause=_capital(clause)))
+                sentences.append(self._say("done", clause=clause, Clause=capital(clause)))
             elif each:
                 sentences.append(self._told(clause, self._tell(runs.pop(0)), sentences))
         if runs:
             told = self._tell([output for run in runs for output in run])
             sentences.append(self._say("outputs", outputs=told))
         if not sentences:  # a question that no tool serves, answered all the same by mistake
-            sentences.append(self._say("done", clause=wish, Clause=_capital(wish)))
+            sentences.append(self._say("done", clause=wish, Clause=capital(wish)))
         text = sentences[0]
         for sentence in sentences[1:]:
             text = self._say("both", first=text, second=sentence)
@@ -308,7 +340,7 @@ class ReferenceAgent:
 
     def _told(self, clause: str, outputs: str, before: Sequence[str]) -> str:
         """Answer one question, without opening two sentences alike."""
-        rest = clause.partition(" ")[2]
+        rest = self._hears.after("asks_to_know", clause)
         openings = {sentence[:12] for sentence in before}
         text = self._say("told", clause=clause, rest=rest, outputs=outputs)
         return outputs if text[:12] in openings else text
@@ -316,65 +348,37 @@ class ReferenceAgent:
     def _refusal(self, wish: str) -> str:
         blueprint = self._task.blueprint
         if blueprint.kind is TaskKind.FORBIDDEN:
-            rule = _sentence(blueprint.rule or "it is not allowed")
-            text = self._say("refused", clause=wish, Clause=_capital(wish), rule=rule)
+            rule = ended(blueprint.rule or "it is not allowed")
+            text = self._say("refused", clause=wish, Clause=capital(wish), rule=rule)
         else:
-            text = self._say("unserved", clause=wish, Clause=_capital(wish))
+            text = self._say("unserved", clause=wish, Clause=capital(wish))
         if _writes(self._plan.calls):
             text += self._speech.space + self._say("handed_over")
         return text
 
     def _tell(self, outputs: Sequence[OutputValue]) -> str:
         """Tell values, those of one name together."""
-        by_label: dict[str, list[str]] = {}
+        by_label: dict[str, list[OutputValue]] = {}
         for output in outputs:
-            spoken = say_value(output, iso_dates=self._iso_dates, language=self._language)
-            by_label.setdefault(self._yours(output.label), []).append(spoken)
-        sentences = []
-        for label, values in by_label.items():
-            the = label
-            if self._language == "en" and not label.startswith(("the ", "your ")):
-                the = f"the {label}"
-            label = self._speech.bare(label)
-            spoken = self._speech.listed(values)
-            sentences.append(
-                self._say(
-                    "output", the=the, The=_capital(the), Label=_capital(label), spoken=spoken
-                )
-            )
-        return self._speech.space.join(sentences)
+            by_label.setdefault(self._yours(output.label), []).append(output)
+        return self._speech.space.join(map(self._tell_one, by_label, by_label.values()))
 
-
-# --- words that need no agent ----------------------------------------------------------------
-
-
-def say_value(output: OutputValue, *, iso_dates: bool = False, language: str = "en") -> str:
-    """Return a value as an agent writes it: `12.50 EUR`, `3 March 2026`, `yes`."""
-    value, says = output.value, speech(language)
-    if value is None:
-        return says.unset
-    if isinstance(value, bool) or output.type == "boolean":
-        return says.truth(bool(value))
-    if output.type == "money" and isinstance(value, int):
-        return say_money(value, output.currency or "EUR", language=language)
-    text = str(value)
-    if output.type == "datetime" and not iso_dates:
-        return says.moment(text, form="{date} at {time}" if language == "en" else "")
-    return says.date(text) if output.type == "date" and not iso_dates else text
-
-
-def say_money(minor: int, currency: str, *, language: str = "en") -> str:
-    """Return an amount of minor units in words: `1250, "EUR"` -> `12.50 EUR`."""
-    return speech(language).money(minor, currency)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text if text.endswith((".", "!", "?", "。", "！", "？")) else f"{text}."
+    def _tell_one(self, label: str, outputs: Sequence[OutputValue]) -> str:
+        the = label
+        if self._language == "en" and not label.startswith(("the ", "your ")):
+            the = f"the {label}"
+        bare = self._speech.bare(label)
+        fields = {"the": the, "The": capital(the), "Label": capital(bare)}
+        values = [
+            say_value(output, iso_dates=self._iso_dates, language=self._language)
+            for output in outputs
+        ]
+        text = self._say("output", spoken=self._speech.listed(values), **fields)
+        # "The points is 5", "the on hold is no": what is no single thing is only put beside it.
+        odd = len(values) > 1 or outputs[0].type == "boolean" or self._speech.is_many(label)
+        if odd or self._speech.is_many(self._hears.head(label)):
+            return self._speech.line(capital(bare), self._speech.listed(values))
+        return text
 
 
 def _writes(calls: Sequence[PlannedCall]) -> list[PlannedCall]:

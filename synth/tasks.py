@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from synth.core import voices
-from synth.core.protocols import Polyglot, World
+from synth.core.protocols import Polyglot, Wavering, World
 from synth.core.types import Agent, Blueprint, Effect, Fact, Persona, Task, TaskKind
 from synth.judge.values import at_token
 from synth.personas import sample_persona
@@ -44,10 +44,11 @@ def write_task(blueprint: Blueprint, persona: Persona, rng: random.Random) -> Ta
     name = own_name(blueprint)
     if name is not None and name != persona.name:
         persona = persona.model_copy(update={"name": name})
+    first = (blueprint.retracted,) if blueprint.retracted else blueprint.clauses
     return Task(
         blueprint=blueprint,
         persona=persona,
-        request=voices.opening(persona, blueprint.clauses, blueprint.opening, rng),
+        request=voices.opening(persona, first, blueprint.opening, rng),
         rubric=rubric_for(blueprint),
         difficulty=difficulty(blueprint),
     )
@@ -60,6 +61,7 @@ async def sample_task(
     state_seed: int,
     rng: random.Random,
     language: str = "en",
+    changes: float = 0.0,
 ) -> Task:
     """Sample a goal that the agent's toolset allows (or, for refusals, does not) and write it up.
 
@@ -70,6 +72,7 @@ async def sample_task(
         state_seed: names the seeded state.
         rng: the only source of chance.
         language: what the user speaks, where the world has words in it; English otherwise.
+        changes: share of tasks with a fact to ask for whose user changes their mind.
 
     Raises:
         NotSuitable: nothing of that kind here; the reason is counted by the caller.
@@ -79,7 +82,11 @@ async def sample_task(
         spoken_in = world.speaking(language)
     else:
         language = "en"
-    blueprint = await spoken_in.blueprint(kind, agent.tools, state_seed, rng)
+    may_waver = changes > 0 and kind is TaskKind.MISSING_FACT
+    if may_waver and isinstance(spoken_in, Wavering) and rng.random() < changes:
+        blueprint = await spoken_in.wavering(agent.tools, state_seed, rng)
+    else:
+        blueprint = await spoken_in.blueprint(kind, agent.tools, state_seed, rng)
     return write_task(blueprint, sample_persona(rng, language=language), rng)
 
 

@@ -58,6 +58,8 @@ class Plot:
     """By name: what follows the look-ups instead of `moves`."""
     acts: tuple[Act, ...] = ()
     """What the user can do with tools of their own."""
+    retracted: str = ""
+    """What the user asks for before they take it back for the only clause."""
 
 
 class Attempt:
@@ -259,6 +261,7 @@ class Attempt:
             tools=self.tools,
             clauses=plot.clauses or tuple(wish.clause for wish in plot.asked),
             opening=tuple(opening),
+            retracted=plot.retracted,
             withheld=plot.withheld,
             background=_distinct(background.values(), told),
             solution=(*lookups, *self._moves(first, plot.moves)),

@@ -30,6 +30,7 @@ REASONS = {
     "told_already": "the request contains the answer",
     "no_rule": "no policy rule is about these tools",
     "no_handoff": "the tools have no hand-off, or it cannot be filled in",
+    "no_other_wish": "nothing else that the user could have wanted first, said as briefly",
     "no_act": "nothing that these tools do waits for something that the user can do",
 }
 """Every reason for which a sampler gives up."""

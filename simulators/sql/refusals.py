@@ -85,7 +85,8 @@ def _read_by(attempt: Attempt, rule: PolicyRule) -> set[str]:
 
 def _hand_off(attempt: Attempt, reason: str, clause: str, solver: Solver) -> tuple[Diff, Move]:
     """Execute the hand-off from the seeded state; its keys are looked up first."""
-    tool, arguments = attempt.handoff(reason, f"Request of the customer: {clause}.")
+    summary = attempt.mind.speech.summary.format(clause=clause)
+    tool, arguments = attempt.handoff(reason, summary)
     for binding in attempt.bindings(tool, arguments):
         if binding.parameter.entity is None:
             continue

@@ -10,6 +10,7 @@ from simulators.sql.engine import Engine
 from simulators.sql.environment import SqlEnvironment
 from simulators.sql.schedule import schedule
 from simulators.sql.stage import Stage
+from simulators.sql.wavering import wavering
 from simulators.sql.words import MAX_POLICY, Words, singular, spoken
 from synth.core.errors import BadApplication, UnknownName
 from synth.core.happenings import Schedule
@@ -95,6 +96,15 @@ class SqlWorld:
                 raise UnknownName("tool", tool, self.engine.application.specs)
         try:
             return blueprint(self.stage, kind, tools, state_seed, rng)
+        finally:
+            self.stage.rest()
+
+    async def wavering(
+        self, tools: Sequence[str], state_seed: int, rng: random.Random
+    ) -> Blueprint:
+        """Sample a goal that the user first names otherwise; see `simulators.sql.wavering`."""
+        try:
+            return wavering(self.stage, tools, state_seed, rng)
         finally:
             self.stage.rest()
 

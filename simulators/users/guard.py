@@ -59,7 +59,7 @@ def known(view: UserView) -> Known:
     facts = [str(part) for fact in view.facts for part in (fact.value, fact.spoken)]
     said = [message.content or "" for message in view.messages]
     acts = [act.words for act in view.acts]
-    return Known([*facts, *view.clauses, *acts, *said, view.persona.name])
+    return Known([*facts, *view.clauses, view.retracted, *acts, *said, view.persona.name])
 
 
 def recites(raw: str, view: UserView, hears: Hearing) -> bool:
@@ -100,7 +100,7 @@ def _instructions() -> frozenset[tuple[str, ...]]:
     """Return the runs of words of the user's prompt, all that is filled in left out."""
     nobody = Persona(name="", voice="")
     text = prompts(PROMPTS).render(
-        "user", persona=nobody, clauses=(), facts=(), opening=(), acts=(), stop=""
+        "user", persona=nobody, clauses=(), facts=(), opening=(), retracted="", acts=(), stop=""
     )
     return frozenset(_runs(text))
 

@@ -113,6 +113,7 @@ class ModelUser:
             clauses=view.clauses,
             facts=view.facts,
             opening=view.opening,
+            retracted=view.retracted,
             acts=[(act.words, f"{act.tool} {canonical(act.arguments)}") for act in view.acts],
             stop=STOP,
         )

@@ -2,7 +2,8 @@
 
 The contract of tau-bench's simulated user (papers 14.4) kept by construction: facts are told when
 a question names them, identifiers are never invented, and the goodbye comes only after the agent
-has reported something, never together with a consent (tau2-bench #297).
+has reported something, never together with a consent (tau2-bench #297). It may take its wish back,
+once and before anything can be done, and ask things that are beside the point.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from synth.core.hearing import Hearing, hearing
 from synth.core.protocols import Turn, UserView
 from synth.core.speech import speech
 from synth.core.types import Fact, Message
+from synth.core.users import aside_in, asides
 
 PATIENCE = 4
 """Turns without progress (unanswerable or repeated questions) before the user gives up."""
@@ -30,12 +32,14 @@ class ScriptedUser:
     Args:
         request: the first message.
         rng: chooses phrases.
+        asides: turns after the request at which something beside the point is asked, or at the
+            last turn if that comes first (see `synth.core.users.draw_asides`).
     """
 
     who = "scripted/1"
 
-    def __init__(self, request: str, rng: random.Random) -> None:
-        self._request, self._rng = request, rng
+    def __init__(self, request: str, rng: random.Random, asides: Sequence[int] = ()) -> None:
+        self._request, self._rng, self._asides = request, rng, tuple(asides)
         self._told: Counter[str] = Counter()
         """Names of facts -> how often they were told in answers."""
         self._lost = 0
@@ -62,7 +66,40 @@ class ScriptedUser:
         if view.messages[-1].role == "tool":
             return Turn(report(view, self._rng))
         heard = next((m.content for m in reversed(view.messages) if m.role == "assistant"), None)
-        return self._do(heard or "", view) or self._answer(heard or "", view)
+        if view.retracted and sum(message.role == "user" for message in view.messages) == 1:
+            return self._change(heard or "", view)
+        acted = self._do(heard or "", view)
+        return acted or self._beside(self._answer(heard or "", view), view)
+
+    def _change(self, heard: str, view: UserView) -> Turn:
+        """Take back what the request said, and answer what is asked: nothing can be done yet."""
+        speaker = voices.voice(view.persona.voice, view.persona.language)
+        hears = hearing(view.persona.language)
+        said = [speaker.say("change", self._rng, clause=_wishes(view))]
+        questions = hears.questions(heard)
+        facts = asked(questions, view.facts, hears) if questions else []
+        if facts:
+            said.append(self._tell(facts, speaker, hears.language).message.content or "")
+        return _turn(speech(hears.language).space.join(said))
+
+    def _beside(self, turn: Turn, view: UserView) -> Turn:
+        """Add a question beside the point, if one is due; it may take the place of a goodbye."""
+        if not self._asides or self._lost > PATIENCE:
+            return turn
+        language = view.persona.language
+        mine = [message.content or "" for message in view.messages if message.role == "user"]
+        known = [aside_in(text, language) for text in mine[1:]]
+        done = [aside for aside in known if aside is not None]
+        due = self._asides[len(done) :]
+        if not due or not (turn.done or due[0] <= len(mine)):
+            return turn
+        left = [aside for aside in asides(language) if aside not in done]
+        aside = left[int(self._rng.random() * len(left))]
+        speaker = voices.voice(view.persona.voice, language)
+        text = speaker.say("aside", self._rng, question=aside.asks)
+        if turn.done:
+            return _turn(text)
+        return _turn(f"{turn.message.content}{speech(language).space}{text}")
 
     def _do(self, heard: str, view: UserView) -> Turn | None:
         """Do what the agent asks for, or say why not; None if it asks for nothing to be done."""
@@ -111,9 +148,7 @@ class ScriptedUser:
         return self._wanted(view, speaker) if other_values(heard, own, hears) else None
 
     def _wanted(self, view: UserView, speaker: voices.Voice) -> str:
-        language = view.persona.language
-        wishes = speech(language).listed([voices.wish(c, language) for c in view.clauses])
-        return speaker.say("want", self._rng, clause=wishes)
+        return speaker.say("want", self._rng, clause=_wishes(view))
 
     def _wish(self, view: UserView, speaker: voices.Voice) -> Turn:
         """The agent asks what it may do: it has heard nothing, or forgotten it."""
@@ -161,6 +196,11 @@ class ScriptedUser:
             named = speech(hears.language).listed(calls, choice=True)
             return _turn(speaker.say("which", self._rng, options=named))
         return _turn(speaker.say("unknown", self._rng))
+
+
+def _wishes(view: UserView) -> str:
+    language = view.persona.language
+    return speech(language).listed([voices.wish(clause, language) for clause in view.clauses])
 
 
 def _turn(text: str, *, done: bool = False) -> Turn:

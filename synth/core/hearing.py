@@ -100,6 +100,11 @@ class Hearing:
         """
         return self._patterns[kind].search(text) is not None
 
+    def after(self, kind: str, text: str) -> str:
+        """Return what follows a kind of beginning: `when it is due` of `know when it is due`."""
+        found = self._patterns[kind].match(text)
+        return text[found.end() :] if found else text
+
     def questions(self, text: str) -> list[str]:
         """Return the sentences that want an answer; politeness at the end of a talk is none."""
         # A title such as "Who goes there?" asks nothing and ends no sentence.

@@ -140,6 +140,22 @@ class Polyglot(Protocol):
 
 
 @runtime_checkable
+class Wavering(Protocol):
+    """A world whose users may change their minds."""
+
+    async def wavering(
+        self, tools: Sequence[str], state_seed: int, rng: random.Random
+    ) -> Blueprint:
+        """Sample a goal that the user first names otherwise (`Blueprint.retracted`).
+
+        Its kind is MISSING_FACT: every write needs a fact that is told together with the change.
+
+        Raises:
+            NotSuitable: nothing of that kind here.
+        """
+
+
+@runtime_checkable
 class Eventful(Protocol):
     """A world in which things happen by themselves as its clock moves."""
 
@@ -236,6 +252,8 @@ class UserView:
     """What they can do with their tools."""
     tools: Sequence[ToolSpec] = ()
     """Their tools. Calls and results stand among `messages`; the agent never sees them."""
+    retracted: str = ""
+    """What their first message asks for, and their second takes back for `clauses`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,11 @@ class Speech:
         self._mine: dict[str, str] = data["mine"]
         self.know: str = data["know"]
         """What a bare question gets to become a wish."""
+        self.summary: str = data["summary"]
+        """What a colleague reads of a `{clause}` that is handed over."""
+        self._added: str = data["added"]
+        self._line: str = data["line"]
+        self._many = re.compile(data["many"])
         self._turned: dict[str, str] = data["turned"]
         self._capitals = {text[0].upper() + text[1:]: text for text in self._turned}
         words = sorted({*self._turned, *self._capitals}, key=len, reverse=True)
@@ -76,6 +81,18 @@ class Speech:
         amount = f"{whole:,}".replace(",", self._thousands)
         name = self._currencies.get(currency, currency)
         return self._money.format(amount=f"{sign}{amount}{tail}", currency=name)
+
+    def added(self, label: str, spoken: str) -> str:
+        """Return how a fact is put behind the wish that it belongs to."""
+        return self._added.format(label=label, spoken=spoken)
+
+    def line(self, label: str, spoken: str) -> str:
+        """Return how a value is told without a verb: right for one thing and for several."""
+        return self._line.format(label=label, spoken=spoken)
+
+    def is_many(self, label: str) -> bool:
+        """Say whether a label may name several things: `points`."""
+        return self._many.search(label) is not None
 
     def truth(self, value: bool) -> str:
         """Return a yes or a no."""

@@ -217,6 +217,9 @@ class Blueprint(Frozen):
     """Toolset of the agent, in the order shown."""
     clauses: tuple[str, ...]
     """What the user wants, one clause a goal: `borrow "Dune"`, `know when my loan is due`."""
+    retracted: str = Field(default="", exclude_if=lambda clause: not clause)
+    """What the request asks for instead of the only clause; the user takes it back in their next
+    message."""
     opening: tuple[Fact, ...] = ()
     """Identity and other facts that the first message states."""
     withheld: tuple[Fact, ...] = ()
@@ -230,7 +233,7 @@ class Blueprint(Frozen):
     rule: str | None = None
     """Text of the policy rule that forbids it (kind FORBIDDEN)."""
     decoys: dict[str, tuple[PlannedCall, ...]] = {}
-    """Wrong solutions by name: `wrong_entity`, `over_write`, `wrongful_compliance`."""
+    """Wrong solutions by name: `wrong_entity`, `over_write`, `old_wish`, `wrongful_compliance`."""
     acts: tuple[Act, ...] = Field(default=(), exclude_if=lambda acts: not acts)
     """What the user can do, more than the solution needs; none outside of kind USER_ACT."""
     user: Scalar = Field(default=None, exclude_if=lambda user: user is None)

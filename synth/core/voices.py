@@ -31,11 +31,13 @@ _TOKEN = re.compile(r"<([a-z_]+)>|\{([A-Za-z_]+)\}")
 USER_SYMBOLS = frozenset({
     "opening", "want", "also", "and", "fact", "answer", "unknown", "which", "yes", "no",
     "correct", "repeat", "wait", "thanks", "resigned", "give_up",
+    "aside", "change",
 })  # fmt: skip
 """What every user's voice can say."""
 AGENT_SYMBOLS = frozenset({
     "ask_one", "ask_many", "confirm", "confirm_next", "done", "told", "both", "refused",
     "unserved", "handed_over", "failed", "declined", "farewell", "outputs", "output",
+    "beside",
 })  # fmt: skip
 """What every agent's style can say."""
 

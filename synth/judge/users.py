@@ -123,6 +123,8 @@ class _Words:
         if not self.user or not any(c.effect is not Effect.READ for c in self.blueprint.solution):
             return
         heard = [v for role, text in self.talk if role == "assistant" for v in _values(text)]
+        if self.blueprint.retracted and sum(role == "user" for role, _ in self.talk) < 2:
+            return  # the agent gave them no turn to take their first wish back
         for clause in self.blueprint.clauses:
             for value in _values(clause):
                 if not self._was_said(value) and not any(_same(value, v) for v in heard):
@@ -132,7 +134,7 @@ class _Words:
 
     def made_up(self) -> str | None:
         """Return a value that the user has from nowhere, unless it was put right afterwards."""
-        own = [*self.blueprint.clauses, self.name]
+        own = [*self.blueprint.clauses, self.blueprint.retracted, self.name]
         for fact in (*self.blueprint.opening, *self.blueprint.withheld, *self.blueprint.background):
             own += [str(fact.value), fact.spoken]
         own += [step.result.content for step in self.trajectory.steps if step.by == "user"]
@@ -170,7 +172,7 @@ class _Words:
 
     def other_amounts(self) -> Iterator[tuple[str, str]]:
         """Yield units of which the user's last amount is none that it knows."""
-        texts = [*self.blueprint.clauses]
+        texts = [*self.blueprint.clauses, self.blueprint.retracted]
         texts += [f.spoken for f in (*self.blueprint.opening, *self.blueprint.withheld)]
         right = amounts("\n".join(texts), self.hears)
         heard = amounts("\n".join(t for r, t in self.talk if r == "assistant"), self.hears)

@@ -22,7 +22,7 @@ from synth.core.types import (
     Verdict,
 )
 from synth.judge.acts import unasked
-from synth.judge.claims import claim
+from synth.judge.claims import claim, last_words
 from synth.judge.criteria import judge_criterion
 from synth.judge.evidence import Evidence, quote
 from synth.judge.form import form_problem
@@ -185,5 +185,6 @@ def _false_claim(
     asks_only = reads_only and bool(task.blueprint.outputs)
     if (wrote and False not in states) or asks_only:
         return None
-    said = claim(evidence.told[-1][1])
+    closing = last_words(trajectory.messages, task.persona.language)
+    said = next(filter(None, map(claim, closing)), None)
     return quote(said) if said else None

@@ -18,6 +18,7 @@ from synth.core.errors import BadConfig, BudgetSpent, ModelFailed
 from synth.core.protocols import LLM, AgentPlayer, ChatRequest, Reply, UserPlayer
 from synth.core.seeds import rng
 from synth.core.types import Agent
+from synth.core.users import draw_asides
 from synth.players import ModelAgent
 from synth.reference import ErrorRates, ReferenceAgent
 from synth.run import Planned
@@ -98,6 +99,7 @@ class Cast:
                 remedy="name a [models.critic], or ask for one",
             )
         self._rates = ErrorRates.uniform(config.generate.errors.rate)
+        self._asides = config.generate.users.asides
 
     def agent(self, planned: Planned, agent: Agent) -> AgentPlayer:
         """Return the agent of an episode."""
@@ -108,7 +110,8 @@ class Cast:
     def user(self, planned: Planned) -> UserPlayer:
         """Return the user of an episode."""
         if self.models is None or "user" not in self.models:
-            return ScriptedUser(planned.task.request, rng(planned.seed, "user"))
+            asides = draw_asides(self._asides, rng(planned.seed, "asides"))
+            return ScriptedUser(planned.task.request, rng(planned.seed, "user"), asides)
         critic = self._bound("critic", planned) if self._candidates > 1 else None
         sampler = self.models.sampler("user")
         return ModelUser(self._bound("user", planned), sampler, critic, self._candidates)

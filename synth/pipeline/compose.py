@@ -204,7 +204,8 @@ class Composer:
         """Return an admitted task, or None and the reason why not; note what the gate tried."""
         state = draw.randrange(self.config.generate.states)
         try:
-            task = await sample_task(world, agent, kind, state, draw, self._language(draw))
+            language, changes = self._language(draw), self.config.generate.users.changes
+            task = await sample_task(world, agent, kind, state, draw, language, changes)
         except NotSuitable as reason:
             return None, f"sampling:{reason.what}"
         if _goal_key(task.blueprint) in self._goals:

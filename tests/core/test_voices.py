@@ -49,7 +49,7 @@ def test_no_two_voices_share_a_sentence():
     for name in voices.names():
         speaker, rng = voices.voice(name), random.Random(1)
         fields = {**voices.fact_fields(SIZE), "options": "A or B", "clause": "go", "first": "a",
-                  "second": "b", "wants": "W", "facts": "F"}  # fmt: skip
+                  "second": "b", "wants": "W", "facts": "F", "question": "Q"}  # fmt: skip
         symbols = voices.USER_SYMBOLS - {"opening", "and"}
         spoken[name] = {
             (symbol, speaker.say(symbol, rng, **fields)) for symbol in symbols for _ in range(80)
@@ -72,9 +72,9 @@ def test_values_are_never_read_as_grammar(value, name, seed):
     assert value in opening(name, seed, ("open {clause} <want> | now",), (fact,))
 
 
-def test_a_bare_question_gets_its_know():
-    assert voices.wish("when my loan is due") == "know when my loan is due"
-    assert voices.wish("at what time it starts") == "know at what time it starts"
+def test_a_bare_question_gets_what_makes_it_a_wish_that_any_sentence_can_go_on_with():
+    assert voices.wish("when my loan is due") == "find out when my loan is due"
+    assert voices.wish("at what time it starts") == "find out at what time it starts"
     assert voices.wish("know whether it is open") == "know whether it is open"
     assert voices.wish("whisk the eggs") == "whisk the eggs"
 

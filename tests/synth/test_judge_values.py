@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synth.core.types import OutputValue
 from synth.judge.values import at_token, number_words, scan, tells
-from synth.reference import say_value
+from synth.telling import say_value
 
 
 def found(text):

@@ -14,7 +14,8 @@ from synth.core.types import Effect, OutputValue, StopReason, TaskKind
 from synth.judge import judge
 from synth.mistakes import draw_mistake
 from synth.play import Limits, play
-from synth.reference import ErrorRates, ReferenceAgent, say_money, say_value
+from synth.reference import ErrorRates, ReferenceAgent
+from synth.telling import say_money, say_value
 
 
 @pytest.fixture
