@@ -14,7 +14,8 @@ from tool_registry.composer.vocabulary import Attribute, Category, Entity, Refer
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _TERM = re.compile(r":?([a-z_]+) (=|<>|>|<) ('[^']*'|[\d.]+)")
-LEAST_SHARE = 0.1
+_NEAR = re.compile(r"days_between\(today\(\), day\) < (\d+)")
+LEAST_SHARE = 0.06
 """Of the calls that people want, at least so many have to break a rule; it is dropped otherwise."""
 KEPT = 0.75
 """Share of the attributes and acts that could be left out and are there."""
@@ -220,6 +221,9 @@ def share(rule: Rule, n: str, entity: Entity, owner: Entity) -> float:
 
 
 def _term(term: str, rule: Rule, entity: Entity, owner: Entity) -> float:
+    near = _NEAR.fullmatch(term.strip())
+    if near is not None and entity.day is not None:
+        return float(near[1]) / max(1.0, entity.day.high)
     found = _TERM.fullmatch(term.strip())
     if found is None:
         return 0.3
