@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any
 
 from synth.core.canonical import content_key
 from synth.core.errors import BadInput, DiskFull, ServerFailed, ToolloomError
@@ -23,10 +24,17 @@ from tool_registry.catalogs import Imported, import_catalog
 from tool_registry.ingest import Prepared, ingest, prepare
 from tool_registry.ledger import Entry, Ledger, facts_of, identity, identity_of
 from tool_registry.scrub import TooDeep, excerpt, storable
-from tool_registry.source import SOURCES, Bench, Catalog, Listing, Source, Target
+from tool_registry.source import (
+    SOURCES,
+    Bench,
+    Catalog,
+    Finder,
+    Listing,
+    Progress,
+    Source,
+    Target,
+)
 
-Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with servers done, servers in all, and a line for people."""
 BEAT_S = 5.0
 """How often is said whose answer is waited for."""
 MAX_LIST_BYTES = 32 << 20
@@ -72,8 +80,17 @@ class CrawlReport:
         return tuple(server for server in self.servers if server.outcome != "ok")
 
 
-def targets_of(texts: Iterable[str]) -> list[Target]:
+def targets_of(
+    texts: Iterable[str],
+    pages: Path | None = None,
+    progress: Progress = lambda done, total, note: None,
+) -> list[Target]:
     """Return the servers that a user's words name, each once.
+
+    Args:
+        texts: the words.
+        pages: folder where answers of services are kept; None keeps none.
+        progress: called while a service is asked about many servers.
 
     Raises:
         BadInput: a word is for no source, or its source cannot read it.
@@ -83,7 +100,11 @@ def targets_of(texts: Iterable[str]) -> list[Target]:
         source = source_of(text)
         if isinstance(source, Catalog):
             raise BadInput(f"a catalog names no servers to ask: {text!r}")
-        for target in source.targets(text):
+        if pages is not None and isinstance(source, Finder):
+            named = source.find(text, pages, progress)
+        else:
+            named = source.targets(text)
+        for target in named:
             found.setdefault(identity(target), target)
     if not found:
         raise BadInput("nothing to crawl")
@@ -130,7 +151,8 @@ async def crawl(
     words = [target for target in targets if isinstance(target, str)]
     catalogs = [(word, found) for word in words if isinstance(found := source_of(word), Catalog)]
     asked = [word for word in words if word not in dict(catalogs)]
-    wanted = targets_of(asked) if asked or not targets else []
+    pages = workspace.cache / "pages"
+    wanted = targets_of(asked, pages, progress) if asked or not targets else []
     wanted += [target for target in targets if isinstance(target, Target)]
     imported = tuple(import_catalog(c, word, workspace, progress) for word, c in catalogs)
     if not wanted:

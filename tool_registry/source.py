@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from synth.core.errors import BadInput
 from synth.core.mcp.session import Limits, ServerAddress
@@ -121,6 +121,27 @@ class Source(Protocol):
 
         Raises:
             ServerFailed: no list; the outcome is recorded.
+        """
+
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with how many are done, how many in all, and a line for people."""
+
+
+@runtime_checkable
+class Finder(Protocol):
+    """A source that asks a service about many servers, and keeps its answers to ask less."""
+
+    def find(self, text: str, pages: Path, progress: Progress) -> Sequence[Target]:
+        """Return the servers that `text` names.
+
+        Args:
+            text: as `Source.targets` takes it.
+            pages: folder for answers of the service; survives the crawl.
+            progress: called for each page or repository.
+
+        Raises:
+            BadInput: it names none, or the service does not answer at all.
         """
 
 

@@ -1,17 +1,13 @@
 """How servers of repositories are launched is told from files of strangers, and nothing is run."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, unquote, urlsplit
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.core.errors import BadInput
-from tool_registry.crawl import targets_of
-from tool_registry.launches import MAX_FILE, WANTED, launches_in
+from tool_registry.launches import MAX_FILE, MAX_FILES, launches_in, wanted
 
 README = """
 # A server
@@ -22,10 +18,15 @@ README = """
 ```
 Or run it yourself:
 
-    npx -y @example/files@2.0.1 /tmp
+    npx -y @example/files-mcp@2.0.1 /tmp --depth 3
     $ uvx --from maps-mcp maps
     npx @modelcontextprotocol/inspector npx other
-    npx -y evil; rm -rf /
+    npx -y evil-mcp; rm -rf /
+    npx tsc
+    claude mcp add notes -e KEY=1 -- npx -y notes-mcp@latest
+- or `KEY=x uvx tides-mcp --port 3` for short; npx is a launcher of mcp servers
+    npx -y @modelcontextprotocol/inspector uvx looked-at-mcp
+    npx mcp-remote https://mcp.example.com/sse
     uvx ../../etc/passwd
     npx --eval=1 x
 """
@@ -33,28 +34,102 @@ Or run it yourself:
 
 def servers(**files):
     found = launches_in({name.replace("__", "."): data for name, data in files.items()})
-    return {target.server: target for target in found}
+    return {target.server: target for target in found.targets}
+
+
+def why(**files):
+    return launches_in({name.replace("__", "."): data for name, data in files.items()}).unusable
 
 
 def test_a_readme_tells_by_json_and_by_lines():
     found = servers(README__md=README.encode())
-    assert sorted(found) == ["npm:@example/files", "npm:evil", "pypi:clock-server", "pypi:maps-mcp"]
+    assert sorted(found) == [
+        "npm:@example/files-mcp",
+        "npm:evil-mcp",
+        "npm:notes-mcp",
+        "pypi:clock-server",
+        "pypi:looked-at-mcp",
+        "pypi:maps-mcp",
+        "pypi:tides-mcp",
+        "url:https://mcp.example.com/sse",
+    ]
     clock = found["pypi:clock-server"]
     assert (clock.version, clock.arguments) == ("1.2", ("--zone", "UTC"))
     assert clock.env == {"CLOCK_TOKEN": "dummy-not-a-secret"}
-    assert found["npm:@example/files"].version == "2.0.1"
-    assert found["npm:evil"].arguments == ()
+    files = found["npm:@example/files-mcp"]
+    assert (files.version, files.arguments) == ("2.0.1", ("{work}", "--depth", "3"))
+    assert found["npm:evil-mcp"].arguments == ()
+    assert found["npm:notes-mcp"].version is None
+    assert found["pypi:maps-mcp"].script == "maps"
+
+
+def test_what_a_readme_tells_and_is_not_usable_has_a_reason():
+    told = why(README__md=README.encode())["README.md"]
+    assert "not a package name: '../../etc/passwd'" in told
+    assert "npx --eval=1 is not accepted" in told
+    assert "rm -rf" not in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["npx -y ../evil-mcp", "npx -y --registry=https://evil.example evil-mcp", "npx -c evil-mcp",
+     "uvx --index-url https://evil.example evil-mcp", "uvx evil-mcp@https://evil.example/x.whl",
+     "npx -y file:evil-mcp", "npx https://evil.example/evil-mcp.tgz", "uvx -mcp", "npx --",
+     "npx $(evil-mcp)", "npx 'evil-mcp;x'", "npx -y ${EVIL}-mcp", "uvx --from ./evil-mcp mcp",
+     "npx -y github:evil/evil-mcp", "uvx git+https://evil.example/mcp"],
+)  # fmt: skip
+def test_a_launch_line_that_would_fetch_from_elsewhere_or_give_options_names_no_server(line):
+    assert not servers(README__md=f"```sh\n{line}\n```\n    {line}\n`{line}`\n".encode())
+
+
+def test_a_part_of_a_configuration_is_read_and_a_broken_one_is_told():
+    part = '```jsonc\n// here\n"clock": {"command": "bunx", "args": ["x"]},\n```\n'
+    assert why(README__md=part.encode()) == {
+        "README.md": "'bunx': a local command, which is not run"
+    }
+    one = '```\n{"command": "npx", "args": ["-y", "clock"]}\n```'
+    assert list(servers(README__md=one.encode())) == ["npm:clock"]
+    broken = '```json\n{"mcpServers": {"a": {"command": ...}}}\n```'
+    assert "cannot be read" in why(README__md=broken.encode())["README.md"]
+
+
+def test_packages_of_a_repository_of_many_are_found_and_its_tests_passed_over():
+    package = {"bin": "x.js", "dependencies": {"@modelcontextprotocol/sdk": "1"}}
+    paths = {
+        "src/one/package.json": "one-mcp",
+        "package.json": "root-mcp",
+        "node_modules/dep/package.json": "dep-mcp",
+        "tests/data/package.json": "data-mcp",
+        "a/b/c/package.json": "deep-mcp",
+        ".github/package.json": "hidden-mcp",
+    }
+    assert wanted(paths) == ["package.json", "src/one/package.json"]
+    files = {path: json.dumps(package | {"name": paths[path]}).encode() for path in wanted(paths)}
+    assert [t.server for t in launches_in(files).targets] == ["npm:root-mcp", "npm:one-mcp"]
+    assert len(wanted(f"p{n}/package.json" for n in range(900))) == MAX_FILES
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```" + "\n" * MAX_FILE, "```\n" * (MAX_FILE // 4), "npx 'a\n" * (MAX_FILE // 7),
+     "npx -y a-mcp\n" * (MAX_FILE // 13), "$a=" * (MAX_FILE // 3), "[" * MAX_FILE,
+     '```\n{"url":"https://' + "a." * (MAX_FILE // 3) + '"}\n```', '{"command":' * 90_000],
+)  # fmt: skip
+def test_a_giant_readme_takes_seconds_whatever_is_in_it(text):
+    begun = time.process_time()
+    launches_in({"README.md": text.encode(), "mcp.json": text.encode()})
+    assert time.process_time() - begun < 10
 
 
 def test_files_that_are_meant_for_it_come_before_words():
     entry = {
         "name": "io.example/files",
         "version": "3.0.0",
-        "packages": [{"registryType": "npm", "identifier": "@example/files", "version": "3.0.0",
+        "packages": [{"registryType": "npm", "identifier": "@example/files-mcp", "version": "3.0.0",
                       "transport": {"type": "stdio"}}],
     }  # fmt: skip
     found = servers(server__json=json.dumps(entry).encode(), README__md=README.encode())
-    assert found["npm:@example/files"].version == "3.0.0"
+    assert found["npm:@example/files-mcp"].version == "3.0.0"
 
 
 def test_names_of_packages_count_only_where_they_depend_on_an_mcp_library():
@@ -89,169 +164,35 @@ def test_names_of_packages_count_only_where_they_depend_on_an_mcp_library():
     ],
 )  # fmt: skip
 def test_a_strangers_file_neither_runs_local_commands_nor_reaches_private_networks(entry):
-    assert not servers(mcp__json=json.dumps({"mcpServers": {"x": entry}}).encode())
+    data = json.dumps({"mcpServers": {"x": entry}}).encode()
+    assert not servers(mcp__json=data)
+    assert list(why(mcp__json=data)) == ["mcp.json"]
 
 
 def test_a_public_address_is_a_server():
     entry = {"mcpServers": {"x": {"url": "https://mcp.example.com/mcp"}}}
-    (target,) = launches_in({".mcp.json": json.dumps(entry).encode()})
+    entry["mcpServers"]["x"]["headers"] = {"Authorization": "Bearer of-a-stranger"}
+    (target,) = launches_in({".mcp.json": json.dumps(entry).encode()}).targets
+    assert target.address.headers == {}
     assert "mcp.example.com" in target.server
 
 
+def _json():
+    words = st.sampled_from(
+        ["mcpServers", "servers", "mcp", "command", "args", "url", "npx", "uvx", "name", "bin",
+         "dependencies", "packages", "x-mcp", "-", "..", "https://a.example/x", ""])  # fmt: skip
+    leaves = words | st.none() | st.integers() | st.booleans()
+    values = st.recursive(
+        leaves, lambda inner: st.lists(inner) | st.dictionaries(words, inner), max_leaves=20
+    )
+    return values.map(json.dumps)
+
+
 @given(
-    st.dictionaries(st.sampled_from(WANTED), st.binary(max_size=200) | st.text().map(str.encode))
+    st.dictionaries(
+        st.sampled_from(["server.json", "mcp.json", "README.md", "package.json", "pyproject.toml"]),
+        st.binary(max_size=200) | st.text().map(str.encode) | _json().map(str.encode),
+    )
 )
 def test_no_file_breaks_it(files):
     launches_in(files)
-
-
-# --- folders ---------------------------------------------------------------------------------
-
-
-def test_a_folder_of_repositories_is_read_and_its_links_are_not_followed(tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_text(README, encoding="utf-8")
-    root = tmp_path / "repositories"
-    for name in ("one", "two"):
-        (root / name).mkdir(parents=True)
-    (root / "one" / "README.md").write_text("npx -y one-mcp\n", encoding="utf-8")
-    (root / "two" / "README.md").symlink_to(secret)
-    (root / "three").symlink_to(tmp_path)
-    found = targets_of([f"tree:{root}"])
-    assert [target.server for target in found] == ["npm:one-mcp"]
-
-
-def test_a_folder_that_tells_nothing_is_refused_with_what_was_looked_at(tmp_path):
-    with pytest.raises(BadInput, match="tells how a server is launched"):
-        targets_of([f"tree:{tmp_path}"])
-    with pytest.raises(BadInput, match="no such folder"):
-        targets_of([f"tree:{tmp_path}/nowhere"])
-
-
-# --- GitHub, played by pages of our own ------------------------------------------------------
-
-FILES = {
-    "me/clock": {"README.md": README, "src": None},
-    "me/bare": {"main.c": "int main;"},
-    "me/huge": {"package.json": " " * (MAX_FILE + 10), "README.md": "npx -y huge-mcp"},
-    "me/folder": {".vscode": None, ".vscode/mcp.json": json.dumps(
-        {"servers": {"x": {"command": "npx", "args": ["-y", "folder-mcp"]}}})},
-}  # fmt: skip
-
-
-class Pages(BaseHTTPRequestHandler):
-    asked: list = []
-    left = 1000
-
-    def do_GET(self):
-        parts = urlsplit(self.path)
-        path, query = unquote(parts.path), parse_qs(parts.query)
-        type(self).asked.append((self.path, self.headers.get("Authorization")))
-        type(self).left -= 1
-        if self.left < 0:
-            spent = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767225600"}
-            return self._send(403, {"message": "rate limit"}, spent)
-        if path == "/search/repositories":
-            page = int(query["page"][0])
-            names = {1: ["me/clock", "me/bare"], 2: ["me/huge", "../../x", 7]}.get(page, [])
-            return self._send(200, {"items": [{"full_name": name} for name in names]})
-        owner, repository, _, *rest = path.removeprefix("/repos/").split("/", 3)
-        name, rest = f"{owner}/{repository}", "/".join(rest)
-        if name == "me/moved":
-            return self._send(301, {}, {"Location": f"{self.base}/repos/me/clock/contents/{rest}"})
-        if name == "me/away":
-            return self._send(301, {}, {"Location": "http://169.254.169.254/latest"})
-        files = FILES.get(name)
-        if files is None or (rest and rest not in files):
-            return self._send(404, {"message": "Not Found"})
-        if rest:
-            return self._send(200, files[rest])
-        listed = [
-            {"path": path, "type": "dir" if text is None else "file"}
-            for path, text in files.items()
-            if "/" not in path
-        ]
-        return self._send(200, listed)
-
-    @property
-    def base(self):
-        return f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def _send(self, status, body, headers=None):
-        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def github(monkeypatch):
-    Pages.asked, Pages.left = [], 1000
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("GITHUB_API_URL", f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
-    yield Pages
-    server.shutdown()
-    server.server_close()
-
-
-def reasons(text):
-    return {target.server: target.script for target in targets_of([text])}
-
-
-def test_a_repository_gives_the_servers_its_files_tell(github):
-    found = [target.server for target in targets_of(["github:me/clock"])]
-    assert "pypi:clock-server" in found
-    assert [target.server for target in targets_of(["github:me/folder"])] == ["npm:folder-mcp"]
-    assert [target.server for target in targets_of(["github:me/huge"])] == ["npm:huge-mcp"]
-
-
-def test_a_topic_gives_the_servers_of_its_repositories_page_by_page(github):
-    found = reasons("github:topic:mcp-server?most=3")
-    assert found["github:me/bare"] == "no file of it tells how its server is launched"
-    assert {"npm:huge-mcp", "pypi:clock-server"} <= found.keys()
-    assert not any(path.rpartition("/")[2] == "x" for path, _ in github.asked)
-
-
-def test_a_token_is_sent_to_the_api_alone(github, monkeypatch):
-    monkeypatch.setenv("GITHUB_TOKEN", "ghp_secret")
-    (target,) = targets_of(["github:me/away"])
-    assert target.script == "GitHub answers with status 301"
-    assert {sent for _, sent in github.asked} == {"Bearer ghp_secret"}
-    assert "ghp_secret" not in json.dumps(target.record())
-
-
-def test_a_repository_that_moved_within_github_is_followed(github):
-    assert "pypi:clock-server" in reasons("github:me/moved")
-
-
-def test_what_is_private_gone_or_beyond_the_rate_limit_is_kept_with_the_reason(github):
-    assert "it is private" in reasons("github:me/nothing")["github:me/nothing"]
-    github.left = 2
-    found = reasons("github:topic:mcp-server?most=3")
-    late = [why for name, why in found.items() if name.startswith("github:")]
-    assert any("no more before 00:00 UTC; set GITHUB_TOKEN" in why for why in late)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["github:", "github:me", "github:me/x/y", "github:-me/x", "github:topic:", "github:topic:A b",
-     "github:topic:x?most=0", "github:topic:x?sort=y", "github:me/..%2f"],
-)  # fmt: skip
-def test_what_names_no_repository_is_refused_before_anything_is_asked(github, text):
-    with pytest.raises(BadInput, match="no name of a"):
-        targets_of([text])
-    assert github.asked == []
-
-
-def test_another_github_must_be_asked_over_https(monkeypatch):
-    monkeypatch.setenv("GITHUB_API_URL", "http://github.example.com/api/v3")
-    with pytest.raises(BadInput, match="not https"):
-        targets_of(["github:me/clock"])

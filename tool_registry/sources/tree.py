@@ -1,7 +1,8 @@
 """`tree:PATH`: a repository that was cloned, or a folder of such; nothing in it is run.
 
-How its server is launched is told from its files (`launches`); packages are then listed like any
-other. Links are not followed, and files are read up to a bound.
+How its servers are launched is told from its files (`launches`); packages are then listed like any
+other, and what is found and not usable is kept with the reason. Links are not followed, and files
+are read up to a bound.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from synth.core.errors import BadInput, ServerFailed
-from tool_registry.launches import MAX_FILE, WANTED, launches_in
+from tool_registry.launches import MAX_FILE, launches_in, unusable_targets, wanted
 from tool_registry.source import Bench, Listing, Target
 
 MAX_FOLDERS = 2_000
 """Folders below PATH that are looked at; more are told."""
+MAX_NAMES = 10_000
+"""Names of a repository that are looked at."""
 
 
 class Tree:
@@ -29,7 +32,7 @@ class Tree:
         return text.startswith("tree:")
 
     def targets(self, text: str) -> Sequence[Target]:
-        """Return the servers of a folder and of those directly below it, each once.
+        """Return the servers of a repository, or of the repositories of a folder, each once.
 
         Raises:
             BadInput: it is no folder, or nothing in it tells how a server is launched.
@@ -42,23 +45,32 @@ class Tree:
             there = False
         if not there:
             raise BadInput("no such folder", where=repr(named), remedy="write tree:PATH")
-        found: dict[str, Target] = {}
+        usable: dict[str, Target] = {}
+        unusable: list[Target] = []
         for repository in _repositories(folder):
-            for target in launches_in(read_wanted(repository)):
-                found.setdefault(target.server, target)
-        if not found:
+            launches = launches_in(read_wanted(repository))
+            for target in launches.targets:
+                usable.setdefault(target.server, target)
+            if launches.unusable:
+                unusable += unusable_targets(launches, f"tree:{repository}", self.name)
+        if not usable and not unusable:
             what = "no file of it tells how a server is launched"
             remedy = "looked at: server.json, mcp.json, README, package.json, pyproject.toml"
             raise BadInput(what, where=str(folder), remedy=remedy)
-        return list(found.values())
+        return [*usable.values(), *unusable]
 
     async def fetch(self, target: Target, bench: Bench, listing: Listing) -> None:
-        """Targets are of other sources."""
-        raise ServerFailed("no package", where=target.server, outcome="unsupported")
+        """Say why what a file tells is not listed."""
+        raise ServerFailed(
+            target.script or "no package", where=target.server, outcome="unsupported"
+        )
 
 
 def _repositories(folder: Path) -> Iterator[Path]:
+    """Yield a repository alone, or the folder and those directly below it."""
     yield folder
+    if (folder / ".git").exists():
+        return
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     if len(names) > MAX_FOLDERS:
@@ -68,18 +80,31 @@ def _repositories(folder: Path) -> Iterator[Path]:
 
 
 def read_wanted(folder: Path) -> dict[str, bytes]:
-    """Return the files of `launches.WANTED` that a folder has; links are none of them."""
+    """Return the files of a folder that tell how its servers are launched; no links."""
     found = {}
-    for name in WANTED:
-        path = folder / name
+    for path in wanted(_names(folder)):
         try:
-            if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
-                continue
-            with path.open("rb") as file:
-                found[name] = file.read(MAX_FILE)
+            # a link that was put there meanwhile is not followed, a pipe not waited for
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            with os.fdopen(os.open(folder / path, flags), "rb") as file:
+                found[path] = file.read(MAX_FILE) or b""
         except OSError:
             continue
     return found
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield paths of files, at most two folders deep and `MAX_NAMES`."""
+    seen = 0
+    for place, folders, files in os.walk(folder, followlinks=False):
+        below = Path(place).relative_to(folder)
+        folders[:] = sorted(folders) if len(below.parts) < 2 else []
+        for name in sorted(files):
+            if not (Path(place) / name).is_symlink():
+                yield (below / name).as_posix()
+        seen += len(files) + len(folders)
+        if seen > MAX_NAMES:
+            return
 
 
 SOURCE = Tree()
