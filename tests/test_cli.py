@@ -18,7 +18,7 @@ from synth.core.formats import in_nine_characters
 OPTIONS = {
     "demo": "episodes offline seed",
     "crawl": "allow-weaker concurrency network",
-    "registry": "category csv effect language licence limit min-quality no-synthetic out server",
+    "registry": "category csv effect language licence limit min-quality no-synthetic out provider server",
     "generate": "accept concurrency config engine episodes max-failures run set workers",
     "fork": "all at concurrency copies only out persona run scripted set share",
     "report": "run",

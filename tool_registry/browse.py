@@ -170,6 +170,27 @@ def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
     return {**about, "about_server": server, "versions": versions, "crawls": crawls}
 
 
+def spec(workspace: Workspace, name_or_key: str) -> ToolSpec:
+    """Return the current definition of one tool.
+
+    Raises:
+        BadInput: as `show`.
+        BadRow: the stored definition does not validate.
+    """
+    query = "SELECT document FROM tools JOIN tool_versions USING (tool, version) WHERE tool = ?"
+    with workspace.read() as con:
+        tool = _found(con, name_or_key)
+        (document,) = con.execute(query, [tool]).fetchall()[0]
+    return _spec(tool, document)
+
+
+def _spec(tool: str, document: str) -> ToolSpec:
+    try:
+        return ToolSpec.model_validate_json(document)
+    except ValidationError as error:
+        raise BadRow(str(error).splitlines()[0], where=f"tool_versions: {tool}") from error
+
+
 def _found(con: duckdb.DuckDBPyConnection, name_or_key: str) -> str:
     """Return the key of the one tool that is meant."""
     found = con.execute(
@@ -236,13 +257,7 @@ def specs(workspace: Workspace, *, server: str | None = None) -> list[ToolSpec]:
             "WHERE t.listed AND ($1 IS NULL OR t.server = $1) ORDER BY t.tool",
             [server],
         ).fetchall()
-    out = []
-    for tool, document in found:
-        try:
-            out.append(ToolSpec.model_validate_json(document))
-        except ValidationError as error:
-            raise BadRow(str(error).splitlines()[0], where=f"tool_versions: {tool}") from error
-    return out
+    return [_spec(tool, document) for tool, document in found]
 
 
 def _first_line(error: duckdb.Error) -> str:

@@ -4,6 +4,7 @@ toolloom registry stats
 toolloom registry search "read a file" --effect read --min-quality 0.8
 toolloom registry show read_text_file
 toolloom registry similar read_text_file
+toolloom registry show read_text_file --provider gemini
 toolloom registry tree finance
 toolloom registry coverage
 toolloom registry map
@@ -14,20 +15,23 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from synth.app import _map
 from synth.app._options import positive, share
-from synth.app._show import line, lines, say, show
+from synth.app._show import json_text, line, lines, say, show
 from synth.core.errors import BadInput, BadPlace
 from synth.core.formats import declare
 from synth.core.store import Workspace
 from synth.core.types import Effect
 from synth.pipeline.worlds import register_missing
 from tool_registry import browse
+from tool_registry.profiles import PROVIDERS, declaration
 from tool_registry.search import ALL, Filter
 
 WIDEST = 10_000
@@ -44,6 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", action="store_true", help="rows as CSV (search, similar, sql)")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="map: folder to draw in (default: WORKSPACE/map)"
+    )
+    parser.add_argument(
+        "--provider",
+        choices=list(PROVIDERS),
+        help="show: the tool as this API takes it, and what was changed for it",
     )
     only = parser.add_argument_group("search: only tools")
     only.add_argument("--category", metavar="NAME", help="of this category")
@@ -88,6 +97,8 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise BadInput("only search takes filters", where=where)
     if arguments.csv and (arguments.json or arguments.action not in ("search", "similar", "sql")):
         raise BadInput("--csv is for rows, and not beside --json", where=where)
+    if arguments.provider and arguments.action != "show":
+        raise BadInput("only show declares a tool to a provider", where=where)
     if arguments.out and arguments.action != "map":
         raise BadInput("only map draws in a folder", where=where)
 
@@ -139,6 +150,8 @@ _FOUND = ("tool", "effect", "category", "licence", "quality", "score", "descript
 
 
 def _one(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
+    if arguments.provider:
+        return asdict(declaration(browse.spec(workspace, arguments.text), arguments.provider))
     return browse.show(workspace, arguments.text)
 
 
@@ -225,9 +238,17 @@ def _write_csv(result: dict[str, Any]) -> None:
         say(f"the first {len(result['rows'])} rows; --limit N writes more")
 
 
+def _change(change: dict[str, str]) -> str:
+    return f"{change['path'] or 'the tool'}: {change['what']} ({change['why']})"
+
+
 def _show(result: dict[str, Any]) -> None:
     if "versions" in result and "tool" in result:
         show(_tool_page(result))
+        return
+    if "changes" in result:
+        show(json_text(json.dumps(result["body"], ensure_ascii=False, indent=2)))
+        show("\n".join(line(_change(one)) for one in result["changes"]) or "nothing was changed")
         return
     if "rows" not in result:
         show("\n".join(line(f"{key:<18}{value}") for key, value in result.items()))
