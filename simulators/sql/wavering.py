@@ -17,6 +17,7 @@ from simulators.sql.asking import Asked, Asking
 from simulators.sql.attempt import Attempt, Plot
 from simulators.sql.stage import Stage
 from synth.core.errors import NotSuitable
+from synth.core.hearing import hearing
 from synth.core.types import Blueprint, Fact
 
 DRAWS = 8
@@ -109,8 +110,11 @@ def _said_alike(
     first = writes._without(attempt, full, solver, withheld.name)
     if first is None:
         return None
-    alike = _stated(first) == _stated(wish) and first.clause != wish.clause
-    return first if alike else None
+    hears = hearing(attempt.mind.speech.language)
+    one, other = (set(hears.words(said.clause)) for said in (first, wish))
+    # "Block my card" takes nothing back of "block my card, and send me a new one".
+    clear = bool(one - other) and bool(other - one)
+    return first if clear and _stated(first) == _stated(wish) else None
 
 
 def _stated(wish: Asked) -> set[tuple[str, str]]:

@@ -59,9 +59,11 @@ def episode(number):
     persona = Persona(name="Ann Lee", voice=rng.choice(voices.names(language)), language=language)
     facts, clauses, asked = made(rng)
     request = voices.opening(persona, clauses, facts[:2], rng)
-    user, messages, said = ScriptedUser(request, rng), [], []
+    asides = rng.choice(((), (1,), (1, 3), (2,)))
+    user, messages, said = ScriptedUser(request, rng, asides), [], []
+    retracted = rng.choice(("", "close my account"))
     for _ in range(8):
-        view = UserView(persona, clauses, facts, messages)
+        view = UserView(persona, clauses, facts, messages, retracted=retracted)
         turn = _now(user.turn(view))
         said.append(turn.message.content)
         messages.append(turn.message)

@@ -1,4 +1,4 @@
-"""Voices are distinct: a simple classifier tells from a first message who writes."""
+"""Voices are distinct: a simple classifier tells from a message who writes."""
 
 import math
 import random
@@ -9,10 +9,11 @@ import pytest
 from synth.core import voices
 from synth.core.hearing import languages
 from synth.core.types import Fact, Persona
+from synth.core.users import asides
 
 SIZES = range(2, 5)
 TRAINED, HELD_OUT = 60, 60
-"""First messages of each voice."""
+"""Messages of each voice."""
 WISHES = (
     "borrow a book", "cancel my booking of the blue room", "know when my loan is due",
     "send 20.00 EUR to Ann", "move my appointment to 3 March 2026", "block my card",
@@ -42,6 +43,17 @@ class NaiveBayes:
         return max(self.counts, key=score)
 
 
+def later_messages(voice, language, seeds, wishes):
+    """What is said of a change of mind, and what is asked beside the point."""
+    speaker = voices.voice(voice, language)
+    for seed in seeds:
+        rng = random.Random(f"{voice} {seed}")
+        clause = rng.choice(wishes)
+        question = asides(language)[rng.randrange(4) + 4 * (seed >= TRAINED)].asks
+        change = speaker.say("change", rng, clause=clause)
+        yield f"{change} {speaker.say('aside', rng, question=question)}"
+
+
 def first_messages(voice, language, seeds, wishes):
     persona = Persona(name="Ann Lee", voice=voice, language=language)
     for seed in seeds:
@@ -52,7 +64,8 @@ def first_messages(voice, language, seeds, wishes):
 
 
 @pytest.mark.parametrize("language", languages())
-def test_a_simple_classifier_tells_the_voices_apart_by_their_first_words(language):
+@pytest.mark.parametrize("messages", [first_messages, later_messages])
+def test_a_simple_classifier_tells_the_voices_apart_by_their_words(messages, language):
     """Held out are the wishes, the addresses and the draws; at least five voices, over 90 %."""
     names = voices.names(language)
     assert len(names) >= 5
@@ -60,13 +73,13 @@ def test_a_simple_classifier_tells_the_voices_apart_by_their_first_words(languag
     trained = [
         (name, text)
         for name in names
-        for text in first_messages(name, language, range(TRAINED), WISHES[:half])
+        for text in messages(name, language, range(TRAINED), WISHES[:half])
     ]
     model = NaiveBayes(trained)
     right = Counter()
     for name in names:
         seeds = range(TRAINED, TRAINED + HELD_OUT)
-        for text in first_messages(name, language, seeds, WISHES[half:]):
+        for text in messages(name, language, seeds, WISHES[half:]):
             right[name] += model.guess(text) == name
     shares = {name: right[name] / HELD_OUT for name in names}
     assert sum(right.values()) / (HELD_OUT * len(names)) >= 0.9, shares
