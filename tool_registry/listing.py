@@ -43,9 +43,10 @@ async def list_server(command: Command, bench: Bench, listing: Listing) -> None:
         listing: filled.
 
     Raises:
-        ServerFailed: the failure of the last try.
+        ServerFailed: the failure of the last try; says what the first one said, too.
     """
     listing.network, listing.confinement = bench.network, tier()
+    first: ServerFailed | None = None
     for left in reversed(range(MAX_TRIES)):
         try:
             await _once(command, bench, listing)
@@ -53,8 +54,16 @@ async def list_server(command: Command, bench: Bench, listing: Listing) -> None:
         except ServerFailed as failure:
             changed = _remedied(command, failure, listing) if left else None
             if changed is None:
-                raise
-            command = changed
+                raise _both(first, failure) from None
+            command, first = changed, first or failure
+
+
+def _both(first: ServerFailed | None, last: ServerFailed) -> ServerFailed:
+    """Return the last failure; what was added to the command may have caused it alone."""
+    if first is None or first.what == last.what:
+        return last
+    what = f"{first.what[:300]}; tried again with what it seemed to lack: {last.what[:300]}"
+    return ServerFailed(what, where=last.where, remedy=last.remedy, outcome=last.outcome)
 
 
 async def _once(command: Command, bench: Bench, listing: Listing) -> None:
