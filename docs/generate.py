@@ -33,6 +33,8 @@ HERE = Path(__file__).parent
 TESTS = HERE.parent / "tests"
 HAZARD_KINDS = {
     "a": "Clients of models",
+    "b": "Crawling servers",
+    "c": "Foreign schemas",
     "d": "Simulated users",
     "f": "Faults of endpoints",
     "k": "Crash and resume",

@@ -305,7 +305,7 @@ def _plain_keys(work: _Work) -> None:
 
 
 def _whole(work: _Work) -> None:
-    """Arrays say what they hold and objects what they have, and be it anything: some refuse else."""
+    """Arrays say what they hold and objects what they have: what says nothing is refused."""
     for path, schema in list(_nodes(work.schema)):
         for kind, key in (("array", "items"), ("object", "properties")):
             if kind in _types(schema) and key not in schema and "prefixItems" not in schema:

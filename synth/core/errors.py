@@ -103,7 +103,8 @@ class ServerFailed(ToolloomError):
     """An MCP server exited, hung or answered nonsense.
 
     `outcome` is one word for the ledger: exited, timeout, rpc_error, invalid, install_failed,
-    oversize, escaped.
+    oversize, escaped; of servers elsewhere also unreachable, denied, missing, busy, broken (5xx)
+    and unsafe (it leads where nobody may be led).
     """
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", outcome: str) -> None:

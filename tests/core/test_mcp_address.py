@@ -35,6 +35,7 @@ def test_public_addresses_are_connected_to(ip):
     assert connects(Door(ServerAddress("https://example.com/mcp")), ip)
 
 
+@pytest.mark.claim("b-net")
 @pytest.mark.parametrize("ip", PRIVATE)
 def test_addresses_of_no_public_host_are_not(ip):
     assert not connects(Door(ServerAddress("https://example.com/mcp")), ip)
@@ -58,6 +59,7 @@ def test_the_machine_that_the_user_named_is_reached_at_that_port_alone(host):
     assert not connects(door, "10.0.0.1", 8000)
 
 
+@pytest.mark.claim("b-net")
 @pytest.mark.parametrize(
     ("start", "location", "words"),
     [

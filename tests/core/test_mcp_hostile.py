@@ -101,6 +101,8 @@ def test_a_server_that_is_only_odd_is_listed_and_flagged(mode, flag, token):
     assert session.flags == ({flag} if flag else set())
 
 
+@pytest.mark.claim("b02")
+@pytest.mark.claim("b07")
 @pytest.mark.parametrize(
     ("mode", "outcome", "words"),
     [
@@ -150,6 +152,7 @@ def test_a_server_that_closes_its_output_and_stays_is_ended(token):
     assert failure.value.outcome == ("timeout" if tier() == "bwrap" else "exited")
 
 
+@pytest.mark.claim("b02")
 def test_a_missing_program_is_named():
     async def go():
         async with McpSession(ServerLaunch(argv=("no-such-program-here",))):
@@ -160,6 +163,7 @@ def test_a_missing_program_is_named():
     assert failure.value.outcome == "exited"
 
 
+@pytest.mark.claim("b01")
 def test_children_of_a_server_end_with_it_even_in_their_own_session(token):
     _, tools = run(listed("leaves_children", token))
     assert [tool["name"] for tool in tools] == GOOD
@@ -179,12 +183,14 @@ def test_processor_time_of_a_server_is_limited(token):
     assert failure.value.outcome == "exited"
 
 
+@pytest.mark.claim("b04")
 def test_all_pages_are_read():
     session, tools = run(listed("three_pages"))
     assert [tool["name"] for tool in tools] == [f"tool_{n}" for n in range(6)]
     assert session.flags == set()
 
 
+@pytest.mark.claim("b05")
 @pytest.mark.parametrize(
     ("mode", "limits", "count", "flag"),
     [
@@ -200,6 +206,7 @@ def test_a_list_without_end_is_cut_and_flagged(mode, limits, count, flag):
     assert session.flags == {flag}
 
 
+@pytest.mark.claim("b07")
 def test_a_legal_line_of_300_kilobytes_is_read():
     _, tools = run(listed("long_legal_line"))
     assert len(tools) == 100
@@ -243,6 +250,7 @@ def test_all_of_standard_error_is_read_and_only_its_end_kept(bounded_memory):
     assert session.stderr_tail.endswith("the last words\n")
 
 
+@pytest.mark.claim("b16")
 def test_nothing_of_our_environment_or_home_reaches_a_server(tmp_path, monkeypatch):
     secret = uuid.uuid4().hex
     home = tmp_path / "home"

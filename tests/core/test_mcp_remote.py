@@ -152,6 +152,8 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.claim("b02")
+@pytest.mark.claim("b07")
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_server_that_cannot_be_listed_fails_in_time_with_one_word(http, mode, bounded_memory):
     outcome, words = FAULTS[mode]
@@ -175,6 +177,7 @@ def test_every_mode_of_the_hostile_server_is_met():
     assert set(known.split()) == told | odd | set(FAULTS)
 
 
+@pytest.mark.claim("b05")
 @pytest.mark.parametrize(
     ("mode", "limits", "count", "flag"),
     [
@@ -225,6 +228,7 @@ def test_the_older_transport_is_spoken_at_once_where_asked(http):
     assert first == 0 or asked[first - 1] != ("POST", "initialize")
 
 
+@pytest.mark.claim("b02")
 def test_nobody_at_an_address_and_a_name_without_host_are_told_apart(monkeypatch):
     with pytest.raises(ServerFailed, match="it: cannot be reached") as failure:
         run("http://127.0.0.1:9/mcp")
@@ -247,6 +251,7 @@ def resolve(monkeypatch, *answers):
     monkeypatch.setattr(socket, "getaddrinfo", found)
 
 
+@pytest.mark.claim("b-net")
 @pytest.mark.parametrize(
     ("address", "words"),
     [
@@ -265,6 +270,7 @@ def test_a_public_name_with_a_private_address_is_refused(http, monkeypatch, addr
     assert failure.value.outcome == "unsafe"
 
 
+@pytest.mark.claim("b16")
 def test_nothing_of_our_environment_goes_with_a_request(http, monkeypatch, tmp_path):
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
     (tmp_path / ".netrc").chmod(0o600)
@@ -304,6 +310,7 @@ def test_a_neighbour_is_served_while_another_misbehaves(http, mode):
     assert asyncio.run(go()) < 2.0
 
 
+@pytest.mark.claim("b01")
 def test_sessions_leave_no_task_and_no_connection(http):
     async def go():
         for mode in ("plain", "silent", "older", "endless_event"):

@@ -147,6 +147,7 @@ def ask(workspace, query):
         return con.execute(query).fetchall()
 
 
+@pytest.mark.claim("b10")
 def test_which_rows_and_which_model_used_version_2_of_a_tool(workspace):
     query = """SELECT run, episode, calls, passed, export, row, base_model, checkpoint
                FROM tool_usage WHERE tool = 'pypi:notes/add_note' AND version = 2
@@ -163,6 +164,7 @@ def test_from_which_server_a_row_came(workspace):
     assert ask(workspace, query) == [("pypi:notes", 1, "1.0", "crawl-1")]
 
 
+@pytest.mark.claim("b10")
 def test_a_description_that_changed_in_an_unchanged_package_stands_out(workspace):
     query = "SELECT version, description_changed, schema_changed, in_place FROM changes"
     assert ask(workspace, query) == [(2, True, False, True)]

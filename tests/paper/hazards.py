@@ -1,8 +1,9 @@
 """What users of comparable systems reported to have gone wrong, and the tests that hold it here.
 
-Ids begin with the kind: a clients of models, d simulated users, f faults of endpoints, k crash and
-resume, l cost and progress, r promises about whole runs. Tests carry them as marks like those of
-`claims.py`; `test_claims.py` checks both directions, and `docs/hazards.md` is made of this file.
+Ids begin with the kind: a clients of models, b crawling servers, c foreign schemas, d simulated
+users, f faults of endpoints, k crash and resume, l cost and progress, r promises about whole runs.
+Tests carry them as marks like those of `claims.py`; `test_claims.py` checks both directions, and
+`docs/hazards.md` is made of this file.
 """
 
 from __future__ import annotations
@@ -32,4 +33,4 @@ def _rows(part: str) -> dict[str, Hazard]:
     return {name: Hazard(*row) for name, row in rows.items()}
 
 
-HAZARDS = {**_rows("models"), **_rows("runs")}
+HAZARDS = {**_rows("models"), **_rows("crawls"), **_rows("runs")}

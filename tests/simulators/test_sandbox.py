@@ -178,6 +178,7 @@ TREE = Tree(
 )
 
 
+@pytest.mark.claim("b12")
 @pytest.mark.parametrize(
     ("path", "leads"),
     [

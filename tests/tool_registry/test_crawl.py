@@ -137,6 +137,7 @@ def test_a_server_that_asks_for_a_folder_gets_its_own(mcp_json, workspace, bench
     assert only.argv[-1] == "{work}"
 
 
+@pytest.mark.claim("b16")
 def test_no_secret_reaches_a_server_or_a_file(mcp_json, workspace, bench, tmp_path, monkeypatch):
     secret = uuid.uuid4().hex
     home = tmp_path / "home"
@@ -311,6 +312,7 @@ def test_words_that_name_nothing_are_refused_with_a_remedy(text, words):
         targets_of([text])
 
 
+@pytest.mark.claim("b14")
 @pytest.mark.parametrize(
     ("document", "words"),
     [
@@ -335,6 +337,7 @@ def test_a_broken_file_is_named_with_the_place_in_it(tmp_path, document, words):
     assert str(path) in str(failure.value) or "nothing to crawl" in str(failure.value)
 
 
+@pytest.mark.claim("b14")
 @pytest.mark.parametrize(
     ("command", "server", "version", "arguments", "script"),
     [

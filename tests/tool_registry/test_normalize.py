@@ -112,6 +112,7 @@ def test_faults_whose_meaning_is_plain_are_repaired_and_flagged(schema, repaired
     assert parameters(schema) == (repaired, {flag})
 
 
+@pytest.mark.claim("c05")
 def test_a_recursive_tree_is_legal():
     schema = {
         "type": "object",
@@ -137,6 +138,7 @@ def test_a_property_may_be_called_like_a_keyword():
 # --- refusals --------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("c05")
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
@@ -210,6 +212,7 @@ def test_one_bad_tool_never_costs_its_neighbours():
 # --- strings of strangers --------------------------------------------------------------------
 
 
+@pytest.mark.claim("b09")
 @pytest.mark.parametrize(
     ("text", "seen", "flag"),
     [
@@ -233,6 +236,7 @@ def test_what_people_cannot_see_no_model_reads(text, seen, flag):
     assert json.loads(found.raw)["description"] == text
 
 
+@pytest.mark.claim("b09")
 @pytest.mark.parametrize(
     "poison",
     [

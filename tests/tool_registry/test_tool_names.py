@@ -21,12 +21,14 @@ def raw_name(function):
     return re.sub(r"_x([0-9a-f]{1,6})_", lambda found: chr(int(found[1], 16)), function)
 
 
+@pytest.mark.claim("c07")
 @settings(max_examples=60, deadline=None)
 @given(NAMES)
 def test_every_name_becomes_a_valid_function_name(name):
     assert VALID.fullmatch(function_name(name))
 
 
+@pytest.mark.claim("c07")
 @settings(max_examples=60, deadline=None)
 @given(NAMES)
 def test_a_function_name_leads_back_unless_only_a_hash_is_left(name):
@@ -35,6 +37,7 @@ def test_a_function_name_leads_back_unless_only_a_hash_is_left(name):
     assert back == name or (back is None and len(function) == 64)
 
 
+@pytest.mark.claim("c07")
 @settings(max_examples=60, deadline=None)
 @given(NAMES, NAMES)
 def test_different_tools_never_share_a_function_name(one, other):

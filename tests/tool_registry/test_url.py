@@ -68,6 +68,7 @@ def test_a_server_behind_an_address_is_in_the_registry_with_its_tools(http, work
     assert rows(workspace, "SELECT protocol, network FROM crawls") == [("2025-11-25", True)]
 
 
+@pytest.mark.claim("b10")
 def test_a_changed_list_is_a_new_version_and_its_difference_is_shown(http, workspace, bench):
     for _ in range(2):
         run([http("changes")], workspace, bench)
@@ -81,6 +82,7 @@ def test_a_changed_list_is_a_new_version_and_its_difference_is_shown(http, works
     assert sorted(rows(workspace, versions)) == [("good_0", 2), ("good_1", 1), ("good_2", 1)]
 
 
+@pytest.mark.claim("b16")
 def test_what_a_server_was_sent_is_in_no_file_and_no_message(
     http, workspace, bench, tmp_path, capsys
 ):
@@ -157,6 +159,7 @@ def test_a_failure_is_a_row_with_its_reason_and_costs_no_neighbour(http, workspa
     assert told["status_401"][1].startswith("wants credentials (HTTP 401)")
 
 
+@pytest.mark.claim("b09")
 def test_instructions_for_models_are_kept_and_flagged(http, workspace, bench):
     run([http("poisons")], workspace, bench)
     text = (
