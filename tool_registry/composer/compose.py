@@ -9,11 +9,12 @@ from synth.core.application import Application
 from synth.core.seeds import rng
 from synth.core.seeds import seed as seed_of
 from tool_registry.composer import phrases, tables
+from tool_registry.composer.beside import handoff, saving_tools
 from tool_registry.composer.plan import Part, Plan, draw
 from tool_registry.composer.reads import read_tools
 from tool_registry.composer.style import draw_style
 from tool_registry.composer.vocabulary import Category, vocabulary
-from tool_registry.composer.writes import handoff, write_tools
+from tool_registry.composer.writes import write_tools
 
 _MIX = 40503
 """Odd, so that the names of 65536 seeds in a row differ."""
@@ -47,7 +48,12 @@ def named(category: Category, desk: str, seed: int) -> str:
 def written(plan: Plan, name: str) -> Application:
     """Write a plan out as an application called `name`."""
     handoff_name, handoff_tool = handoff(plan)
-    tools = {**read_tools(plan), **write_tools(plan), handoff_name: handoff_tool}
+    tools = {
+        **read_tools(plan),
+        **write_tools(plan),
+        **saving_tools(plan),
+        handoff_name: handoff_tool,
+    }
     about = plan.category.desks[plan.desk]
     nouns = phrases.listed([part.entity.nouns for part in (*plan.records, *plan.things)])
     style = plan.style
@@ -158,7 +164,7 @@ def _policy(plan: Plan, about: str, handoff_name: str, tools: dict[str, Any]) ->
         "",
         "## When to hand over",
         f"Use `{handoff_name}` with the reason `not_allowed` when a rule forbids a request, and "
-        "with the reason `no_tool` when no tool serves it. Do that once, change nothing else for it, "
-        f"and say that the {plan.category.handoff} answers by e-mail.",
+        "with the reason `no_tool` when no tool serves it. Do that once, change nothing else for "
+        f"it, and say that the {plan.category.handoff} answers by e-mail.",
     ]
     return "\n".join(lines)

@@ -189,11 +189,10 @@ def _drawn(
                 head, _, tail = name.partition(".")
                 if head == entity.name:
                     needed.add(tail)
-    attributes = {
-        name: attribute
-        for name, attribute in entity.attributes.items()
-        if name in needed or rng.random() < KEPT
-    }
+    kept = {name for name in entity.attributes if name in needed or rng.random() < KEPT}
+    if len(kept) < 2:  # nothing would be left to tell
+        kept = set(entity.attributes)
+    attributes = {name: a for name, a in entity.attributes.items() if name in kept}
     return replace(entity, attributes=attributes, acts=acts), references
 
 

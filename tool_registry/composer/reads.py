@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tool_registry.composer import phrases, tables
@@ -21,8 +22,6 @@ def read_tools(plan: Plan) -> Tools:
         tools |= _list(plan, record) | _get(plan, record)
         if record.holder == plan.owner.name:
             tools |= _count(plan, record) | _sum(plan, record)
-    for thing in tables.saved(plan):
-        tools |= _list_saved(plan, thing)
     return tools
 
 
@@ -308,6 +307,8 @@ def _list(plan: Plan, record: Part) -> Tools:
         f"{sorted_by or ' by identifier'}.{ended}",
         f"{phrases.sentence(entity.about)} Lists those of one {over.entity.noun}{sorted_by}.",
     )[style.voice]
+    shown = phrases.listed([re.sub(r"^.* AS |^r\.", "", n).replace("_", " ") for n in names[1:]])
+    about += f" Each has its identifier, {shown}."
     return {style.tool("list", record.table): read(about, parameters, sql)}
 
 
@@ -364,23 +365,5 @@ def _sum(plan: Plan, record: Part) -> Tools:
             shape="object",
             columns={"total": f"{record.table}.{attribute.name}"},
             questions={"total": f"what the {attribute.label} of all my {which} comes to"},
-        )
-    }
-
-
-def _list_saved(plan: Plan, thing: Part) -> Tools:
-    key, owner, entity = plan.key(plan.owner), plan.owner, thing.entity
-    table = tables.saved_table(thing)
-    names = ", ".join(f"t.{name}" for name in ("name", *list(thing.attributes)[:3]))
-    sql = (
-        f"SELECT t.id, {names} FROM {table} s JOIN {thing.table} t ON t.id = s.{thing.name}_id "
-        f"WHERE s.{owner.name}_id = :{key} ORDER BY t.name, t.id"
-    )
-    verb = entity.saved
-    past = verb + ("d" if verb.endswith("e") else "ed")
-    about = f"List the {entity.nouns} that {phrases.a(owner.entity.noun)} has {past}, by name."
-    return {
-        plan.style.tool("list", f"{past}_{thing.table}"): read(
-            about, {key: key_parameter(plan, owner)}, sql
         )
     }
