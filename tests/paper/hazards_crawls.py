@@ -121,6 +121,21 @@ HAZARDS = {
             "core/test_mcp_address.py::test_a_redirect_that_weakens_or_leaves_is_refused",
         ),
     ),
+    "b-repo": (
+        "MCP Security Best Practices: Local MCP Server Compromise",
+        "a launch line in a README, or a link in a repository, runs or reads what nobody meant",
+        "files are read within bounds, names must be those of packages, and nothing is run",
+        (
+            "tool_registry/test_launches.py"
+            "::test_a_launch_line_that_would_fetch_from_elsewhere_or_give_options_names_no_server",
+            "tool_registry/test_launches.py"
+            "::test_a_strangers_file_neither_runs_local_commands_nor_reaches_private_networks",
+            "tool_registry/test_launches.py::test_a_giant_readme_takes_seconds_whatever_is_in_it",
+            "tool_registry/test_tree.py"
+            "::test_a_folder_of_repositories_is_read_and_its_links_are_not_followed",
+            "tool_registry/test_github.py::test_a_token_is_sent_to_the_api_alone_and_kept_nowhere",
+        ),
+    ),
     "c01": (
         "mcp-digitalocean#265, apify-mcp-server#36, ruflo#1294, mcp-openapi-proxy#16",
         "an array that does not say what it holds makes a provider refuse the whole request",

@@ -165,6 +165,7 @@ def test_such_a_repository_is_in_the_registry_with_its_reason(github, tmp_path):
     assert [row[0] for row in rows] == ["github:me/bare", "github:me/docker#mcp.json"]
 
 
+@pytest.mark.claim("b-repo")
 def test_a_token_is_sent_to_the_api_alone_and_kept_nowhere(github, monkeypatch, tmp_path):
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_secret")
     (target,) = targets_of(["github:me/away"], tmp_path)

@@ -70,6 +70,7 @@ def test_what_a_readme_tells_and_is_not_usable_has_a_reason():
     assert "rm -rf" not in told
 
 
+@pytest.mark.claim("b-repo")
 @pytest.mark.parametrize(
     "line",
     ["npx -y ../evil-mcp", "npx -y --registry=https://evil.example evil-mcp", "npx -c evil-mcp",
@@ -109,6 +110,7 @@ def test_packages_of_a_repository_of_many_are_found_and_its_tests_passed_over():
     assert len(wanted(f"p{n}/package.json" for n in range(900))) == MAX_FILES
 
 
+@pytest.mark.claim("b-repo")
 @pytest.mark.parametrize(
     "text",
     ["```" + "\n" * MAX_FILE, "```\n" * (MAX_FILE // 4), "npx 'a\n" * (MAX_FILE // 7),
@@ -145,6 +147,7 @@ def test_names_of_packages_count_only_where_they_depend_on_an_mcp_library():
     assert not servers(pyproject__toml=project.replace("fastmcp>=2", "requests").encode())
 
 
+@pytest.mark.claim("b-repo")
 @pytest.mark.parametrize(
     "entry",
     [

@@ -10,6 +10,7 @@ from tool_registry.crawl import targets_of
 from tool_registry.launches import MAX_FILE
 
 
+@pytest.mark.claim("b-repo")
 def test_a_folder_of_repositories_is_read_and_its_links_are_not_followed(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("npx -y secret-mcp\n", encoding="utf-8")
