@@ -13,7 +13,6 @@ from synth.core.config import Limits, load_config
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Reply, Turn
 from synth.core.seeds import rng
-from synth.core.store import Workspace
 from synth.core.types import Effect, Fault, Fork, Message, StopReason, ToolCall, ToolResult, Usage
 from synth.dataset import dataset_row
 from synth.episode import play_and_judge
@@ -25,12 +24,9 @@ from synth.judge.verdict import judge
 from synth.mutate import harmless, mutants
 from synth.person import compare
 from synth.pipeline.compose import Composer
-from synth.pipeline.generate import Goal
-from synth.pipeline.job import generate
-from synth.pipeline.replay import replay
 from synth.pipeline.worlds import open_applications
 from synth.reference import ErrorRates, ReferenceAgent
-from synth.run import Episode, read_episodes
+from synth.run import Episode
 from synth.tasks import difficulty
 from synth.transcript import transcript
 from train.cases import Case
@@ -586,70 +582,3 @@ def test_an_episode_goes_on_from_any_place_before_and_after_the_users_act(plans)
             whole.steps,
             whole.diff,
         )
-
-
-# --- runs ----------------------------------------------------------------------------------------
-
-SETTINGS = [
-    "generate.applications=['clinic']",
-    "generate.mix={user_act=2, single_write=1}",
-    "generate.agents=6",
-]
-
-
-def make(folder, episodes, settings=SETTINGS):
-    config = load_config(None, settings)
-    goal = Goal(episodes=episodes)
-    return asyncio.run(generate(config, folder / "runs" / "r", folder, goal))
-
-
-@pytest.fixture(name="run", scope="module")
-def _run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dual")
-    make(folder, 12)
-    return folder
-
-
-def test_a_run_that_was_interrupted_and_resumed_gives_equal_bytes(run, tmp_path):
-    for episodes in (5, 12):
-        make(tmp_path, episodes)
-        part = tmp_path / "runs" / "r" / "episodes-0.jsonl"
-        if episodes == 5:  # killed while it wrote
-            part.write_bytes(part.read_bytes()[:-40])
-    for name in ("plan.jsonl", "episodes-0.jsonl", "agents.jsonl"):
-        one, other = (folder / "runs" / "r" / name for folder in (run, tmp_path))
-        assert one.read_bytes() == other.read_bytes(), name
-
-
-def test_a_run_replays_to_the_byte(run):
-    replayed = asyncio.run(replay(run / "runs" / "r", run))
-    assert (replayed.same, replayed.differing) == (12, {})
-    acted = [
-        step
-        for episode in read_episodes(run / "runs" / "r")
-        for step in episode.trajectory.steps
-        if step.by == "user"
-    ]
-    assert len(acted) >= 5
-
-
-def test_the_registry_says_who_made_a_call(run):
-    with Workspace(run).read() as con:
-        rows = con.execute(
-            "SELECT DISTINCT actor, name FROM steps WHERE actor <> 'agent' ORDER BY ALL"
-        ).fetchall()
-        offered = con.execute("SELECT DISTINCT name FROM run_tools").fetchall()
-        known = con.execute("SELECT DISTINCT name FROM tools").fetchall()
-    held = set().union(*HELD.values())
-    assert rows
-    assert {name for _, name in rows} <= held
-    assert not held & {name for (name,) in (*offered, *known)}
-
-
-def test_what_happens_to_tools_of_agents_leaves_users_alone(tmp_path):
-    make(tmp_path, 6, [*SETTINGS, "generate.outcomes.transient=0.4"])
-    episodes = list(read_episodes(tmp_path / "runs" / "r"))
-    steps = [step for episode in episodes for step in episode.trajectory.steps]
-    assert any(step.result.outcome == "transient" for step in steps if step.by == "agent")
-    assert {step.result.outcome for step in steps if step.by == "user"} == {"success"}
-    assert asyncio.run(replay(tmp_path / "runs" / "r", tmp_path)).same == 6
