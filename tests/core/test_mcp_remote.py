@@ -324,3 +324,9 @@ def test_sessions_leave_no_task_and_no_connection(http):
     first, again = asyncio.run(go()), asyncio.run(go())
     assert first[0] == again[0] == 1
     assert first[1] == again[1]
+
+
+def test_an_older_server_that_wants_its_messages_elsewhere_is_refused(http):
+    with pytest.raises(ServerFailed, match="wants its messages sent to another host") as failure:
+        run(http.url("older_elsewhere"), older=True, headers={"Authorization": SECRET})
+    assert failure.value.outcome == "unsafe"
