@@ -45,7 +45,16 @@ def plain(text: str) -> str:
 def stated(attribute: Attribute, path: str) -> str:
     """Return how a wish states an attribute, if its value is there."""
     say = attribute.say or f"with the {attribute.label} {{}}{_unit(attribute)}"
+    if attribute.kind == "int":
+        say = _counted(say, path)
     return f"{{% if {path} %}} {say.replace('{}', f'{{{{ {path} }}}}')}{{% endif %}}"
+
+
+def _counted(say: str, path: str) -> str:
+    """Return words in which one of something is not several: `for 1 hour`."""
+    say = re.sub(r"\{\} (\w+)s\b", rf"{{}} \1{{% if {path} != 1 %}}s{{% endif %}}", say)
+    people = f"{{}} {{% if {path} == 1 %}}person{{% else %}}people{{% endif %}}"
+    return say.replace("{} people", people)
 
 
 def changed(attributes: Sequence[Attribute], paths: Mapping[str, str]) -> str:
@@ -65,18 +74,23 @@ def changed(attributes: Sequence[Attribute], paths: Mapping[str, str]) -> str:
 
 def _becomes(attribute: Attribute, path: str, join: str) -> str:
     value = f"{{{{ {path} }}}}{_unit(attribute)}"
-    verb = "are" if attribute.label.endswith("s") and attribute.kind in ("int", "text") else "is"
-    said = f"{join} the {attribute.label} {verb} {value}"
     if attribute.kind == "flag":
-        label = attribute.label
-        said = f"{join} {label} is switched {{% if {path} == 1 %}}on{{% else %}}off{{% endif %}}"
-        return f"{{% if {path} is defined %}}{said}{{% endif %}}"
+        clause = attribute.about.removeprefix("Whether ")
+        no = f"{join} it is no longer so that {clause}"
+        return f"{{% if {path} == 1 %}}{join} {clause}{{% elif {path} == 0 %}}{no}{{% endif %}}"
+    said = f"{join} the {attribute.label} {verb(attribute)} {value}"
     return f"{{% if {path} %}}{said}{{% endif %}}"
 
 
 def _unit(attribute: Attribute) -> str:
     unit = UNITS.get(attribute.unit, attribute.unit)
     return f" {unit}" if unit and unit not in attribute.label else ""
+
+
+def verb(attribute: Attribute) -> str:
+    """Return `are` for an attribute whose name is a plural, otherwise `is`."""
+    many = attribute.label.endswith("s") and not attribute.label.endswith("ss")
+    return "are" if many and attribute.kind in ("int", "text", "one") else "is"
 
 
 def question(attribute: Attribute, it: str) -> str:
@@ -87,8 +101,7 @@ def question(attribute: Attribute, it: str) -> str:
         return ""
     if attribute.kind == "day" and attribute.name == "day":
         return f"for which day {it} is planned"
-    verb = "are" if attribute.label.endswith("s") and attribute.kind in ("int", "text") else "is"
-    return f"what the {attribute.label} of {it} {verb}"
+    return f"what the {attribute.label} of {it} {verb(attribute)}"
 
 
 # --- descriptions ----------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def draw(category: Category, style: Style, desk: str, rng: random.Random) -> Pla
     owner = _part(category.owner, category.owner, {}, (), prefixes, style)
     parts: dict[str, Part] = {}
     for name in names:
-        entity, references = _drawn(chosen[name], kept.get(name, {}), chosen, rng)
+        entity, references = _drawn(chosen[name], chosen, rng), kept.get(name, {})
         rules = _rules(entity, category.owner, rng)
         entity = _in_units(entity, style, rules)
         parts[name] = _part(entity, category.owner, references, rules, prefixes, style)
@@ -167,10 +167,9 @@ def _kept_references(entity: Entity, rng: random.Random) -> dict[str, Reference]
 
 def _drawn(
     entity: Entity,
-    references: Mapping[str, Reference],
     chosen: Mapping[str, Entity],
     rng: random.Random,
-) -> tuple[Entity, Mapping[str, Reference]]:
+) -> Entity:
     """Leave out some attributes and acts that nothing needs."""
     sure = [act for act in entity.acts.values() if act.final][:1]
     acts = {a.name: a for a in entity.acts.values() if a in sure or rng.random() < KEPT}
@@ -193,7 +192,7 @@ def _drawn(
     if len(kept) < 2:  # nothing would be left to tell
         kept = set(entity.attributes)
     attributes = {name: a for name, a in entity.attributes.items() if name in kept}
-    return replace(entity, attributes=attributes, acts=acts), references
+    return replace(entity, attributes=attributes, acts=acts)
 
 
 def _rules(entity: Entity, owner: Entity, rng: random.Random) -> tuple[tuple[Rule, str], ...]:

@@ -63,7 +63,7 @@ def _owner(plan: Plan) -> Tools:
     }
     questions = {"phone": "which phone number you have for me"}
     for attribute in owner.attributes.values():
-        asked = attribute.ask or f"what my {attribute.label} is"
+        asked = attribute.ask or f"what my {attribute.label} {phrases.verb(attribute)}"
         if attribute.kind != "flag" or attribute.ask:
             questions[attribute.name] = asked
     name = plan.style.tool(plan.rng.choice(("find", "look_up", "identify")), owner.name)
@@ -140,7 +140,10 @@ def _filter(plan: Plan, thing: Part, attribute: Attribute) -> tuple[str, dict[st
             },
             test,
         )
-    kind = {"type": "string", "description": f"{about}: only those with exactly this value"}
+    kind: dict[str, Any] = {
+        "type": "string",
+        "description": f"{about}: only those with exactly this value",
+    }
     if attribute.kind == "one":
         kind["enum"] = list(attribute.values)
         kind["description"] = f"{about}: only those of this kind"

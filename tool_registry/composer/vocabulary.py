@@ -273,7 +273,7 @@ def plural(name: str) -> str:
 
 
 def _parts(text: str, count: int) -> list[str]:
-    parts = [part.strip() for part in str(text).split(" | ")]
+    parts = [part.strip() for part in str(text).split("|")]
     if len(parts) > count:
         raise ValueError(f"more than {count} parts: {text!r}")
     return parts + [""] * (count - len(parts))
@@ -342,7 +342,7 @@ def _attribute(name: str, text: str) -> Attribute:
     kind, rest = kind.strip(), rest.strip()
     if kind not in KINDS or not _NAME.fullmatch(name) or not about:
         raise ValueError(f"attribute {name}: expected `kind … | about`, found {text!r}")
-    formula, values = "", ()
+    formula, values = "", tuple[str, ...]()
     low, high, step, unit = 0.0, 0.0, 2 if kind == "num" else 1, ""
     if rest.startswith("="):
         formula = rest[1:].strip()
