@@ -163,11 +163,14 @@ def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
         crawls = _rows(
             con, "SELECT * FROM crawls WHERE server = $1 ORDER BY started_at DESC", about["server"]
         )
+        ancestors = _rows(con, "FROM ancestors($1)", about["application"] or "")
     for version in versions:
         for column in _JSON_COLUMNS:
             version[column] = None if version[column] is None else orjson.loads(version[column])
     versions.sort(key=lambda version: -int(version["version"]))
-    return {**about, "about_server": server, "versions": versions, "crawls": crawls}
+    return {**about, "about_server": server, "versions": versions, "crawls": crawls} | (
+        {"ancestors": ancestors} if ancestors else {}
+    )
 
 
 def spec(workspace: Workspace, name_or_key: str) -> ToolSpec:

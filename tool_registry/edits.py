@@ -23,6 +23,26 @@ def remade(model: M, **changes: Any) -> M:
     return type(model).model_validate(values)
 
 
+def portable(application: Application) -> Application:
+    """Return an application that JSON holds as it is: weights of numbers become repeated values.
+
+    `choice: {1: 20, 2: 10}` would come back as a choice of texts.
+    """
+    return Application.model_validate(_listed(application.model_dump(by_alias=True)))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        weights = value.get("argument")
+        if value.get("kind") == "choice" and isinstance(weights, dict):
+            if not all(isinstance(key, str) for key in weights):
+                most = max(weights.values())
+                times = ((key, max(1, round(12 * n / most))) for key, n in weights.items())
+                return value | {"argument": [key for key, n in times for _ in range(n)]}
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def step(**values: Any) -> Step:
     """Return a step from its YAML keys; `returns` stands for `return`."""
     if "returns" in values:

@@ -37,8 +37,7 @@ NEARLY = 0.9
 MOST_PARAMETERS = 24
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,62}")
 _MACHINE = re.compile(
-    r"\b(given|rewritten|evolved|created|original) (tool|application|prompt)\b|\{\{|\}\}|\bTODO\b",
-    re.IGNORECASE,
+    r"\b(given|rewritten|evolved|created|original) (tool|application|prompt)\b|\{\{|\}\}|\bTODO\b"
 )
 _EMPTY = frozenset(
     [

@@ -127,7 +127,9 @@ def register_applications(
     links: list[dict[str, Any]] = []
     for application, edges in items:
         server = f"application:{application.application}"
-        rows.append(_application_row(application, at))
+        row = application.model_dump(include={"application", "category", "summary"})
+        document = application.model_dump_json(by_alias=True)
+        rows.append(row | {"key": application.key, "document": document, "updated_at": at})
         tools = [_declared(spec, place) for place, spec in enumerate(application.specs.values())]
         lists.append(ToolList(server, None, at, tools))
         links += (
@@ -138,8 +140,8 @@ def register_applications(
         return 0
     servers = [item.server for item in lists]
     con.execute(
-        "INSERT INTO servers SELECT unnest($1), 'application', NULL, unnest($2), NULL, NULL, $3, $3 "
-        "ON CONFLICT (server) DO UPDATE SET last_seen = excluded.last_seen",
+        "INSERT INTO servers SELECT unnest($1), 'application', NULL, unnest($2), NULL, NULL, $3, $3"
+        " ON CONFLICT (server) DO UPDATE SET last_seen = excluded.last_seen",
         [servers, [application.summary for application, _ in items], at],
     )
     insert(con, "applications", rows, conflict="replace")
@@ -153,17 +155,6 @@ def register_applications(
     )
     insert(con, "tool_edges", links)
     return sum(len(item.tools) for item in lists)
-
-
-def _application_row(application: Application, at: datetime) -> dict[str, Any]:
-    return {
-        "application": application.application,
-        "category": application.category,
-        "summary": application.summary,
-        "key": application.key,
-        "document": application.model_dump_json(by_alias=True),
-        "updated_at": at,
-    }
 
 
 def _declared(spec: ToolSpec, position: int) -> Accepted:

@@ -212,6 +212,14 @@ def _tool_page(result: dict[str, Any]) -> str:
         )
     for crawl in result["crawls"]:
         page.append(line(f"crawled {crawl['started_at']}: {crawl['reason'] or crawl['outcome']}"))
+    for step in result.get("ancestors", ()):
+        own = " (this tool)" if result["name"] in step["tools"] else ""
+        whence = (
+            f", of {', '.join(step['parents'])}" if step["parents"] and not step["step"] else ""
+        )
+        page.append(
+            line(f"{step['application']}: {step['operator']}, {step['words']}{own}{whence}")
+        )
     return "\n".join(page)
 
 

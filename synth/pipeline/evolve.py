@@ -32,13 +32,13 @@ from synth.core.seeds import rng, seed
 from synth.core.store import Workspace, insert
 from synth.pipeline.evolving import Candidate, make
 from tool_registry.composer import categories
-from tool_registry.edits import remade
+from tool_registry.edits import portable, remade
 from tool_registry.elimination import Pool
 from tool_registry.ingest import register_applications
 
 ROUND = 96
 """Candidates that are planned at once, from what was kept before."""
-FRESH = 0.6
+FRESH = 0.7
 """Share of candidates that are composed anew; the others have a parent that was kept."""
 GAIN = 1.0
 """New tools a candidate below which a round ends the evolution."""
@@ -201,7 +201,7 @@ def _written() -> dict[str, list[bytes]]:
     """Return category -> applications that people wrote: parents from the first round on."""
     found: dict[str, list[bytes]] = defaultdict(list)
     for name in applications():
-        application = remade(load_application(name), languages={})
+        application = portable(remade(load_application(name), languages={}))
         found[application.category].append(application.model_dump_json(by_alias=True).encode())
     return found
 

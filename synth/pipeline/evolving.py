@@ -17,7 +17,7 @@ from synth.core.errors import ToolloomError
 from synth.core.seeds import rng
 from synth.pipeline.proving import prove, subject_of
 from tool_registry.composer import compose
-from tool_registry.edits import remade
+from tool_registry.edits import portable, remade
 from tool_registry.elimination import Elimination, examine
 from tool_registry.operator import OPERATORS, Change, evolve
 
@@ -51,7 +51,7 @@ class _Made:
 def make(candidate: Candidate) -> bytes:
     """Make a candidate; return its row, as JSON, whether it is to be kept or not."""
     if candidate.parent is None:
-        base = compose(candidate.category, candidate.seed)
+        base = portable(compose(candidate.category, candidate.seed))
         origin: dict[str, Any] = {"operator": "compose", "kind": "breadth", "words": base.summary}
     else:
         base = remade(Application.model_validate_json(candidate.parent), languages={})
@@ -96,7 +96,7 @@ def _chain(
         made.changes += evolved.changes
     if made.changes:
         name = f"{re.sub(r'_e[0-9]+$', '', base.application)[:50]}_e{candidate.number}"
-        made.child = remade(made.child, application=name)
+        made.child = portable(remade(made.child, application=name))
     return made
 
 

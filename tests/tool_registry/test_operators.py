@@ -52,9 +52,9 @@ def test_an_operator_makes_a_child_that_compiles_and_tells_what_is_new(
             parent, (change,) = subject.application, found.changes
             Engine(found.application)
             assert change.parents == (parent.key,)
-            assert (
-                change.words and change.tools and set(change.tools) <= set(found.application.tools)
-            )
+            assert change.words
+            assert change.tools
+            assert set(change.tools) <= set(found.application.tools)
             known = {behaviour(tool) for tool in parent.tools.values()}
             new = [t for t, tool in found.application.tools.items() if behaviour(tool) not in known]
             rules = len(found.application.policy_rules) > len(parent.policy_rules)
@@ -95,7 +95,8 @@ def test_a_nested_parameter_does_what_the_plain_one_did(subjects: dict[str, Subj
     assert found is not None
     (name,) = found.changes[0].tools
     proof, before = prove(found.application, only=()), prove(subject.application, only=())
-    assert proof.examples[name].succeeds and before.examples[name].succeeds
+    assert proof.examples[name].succeeds
+    assert before.examples[name].succeeds
     (holder,) = set(found.application.tools[name].parameters) - set(
         subject.application.tools[name].parameters
     )
@@ -111,7 +112,8 @@ def test_a_nested_parameter_does_what_the_plain_one_did(subjects: dict[str, Subj
         environment.reset_now(0)
     first = environments[0].call_now(name, flat)
     second = environments[1].call_now(name, proof.examples[name].succeeds)
-    assert first.ok and second.ok
+    assert first.ok
+    assert second.ok
     assert environments[0].diff_now() == environments[1].diff_now()
 
 
@@ -127,4 +129,4 @@ def test_a_column_is_added_before_the_constraints_of_a_table() -> None:
     made = re.search(r"CREATE TABLE rooms \(.*?\) STRICT", changed.table_sql, re.DOTALL)
     assert made is not None
     assert made[0].index("floor") < made[0].index("UNIQUE")
-    assert "floor" in {column for column in Engine(changed).tables["rooms"].columns}
+    assert "floor" in set(Engine(changed).tables["rooms"].columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 from synth.core.application import Generator, Parameter, SeedTable, Tool
 from tool_registry.edits import around, free, orphans, step, with_table, with_tools
@@ -44,56 +45,71 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
             "day": Generator(kind="date", argument=[-20, -1]),
         },
     )
-    given = f"SELECT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{{}})"
-    said = kind.replace("_", " ")
-    row = Parameter(type="string", entity=f"{table}.id", description=f"The {noun} concerned")
     key, _ = subject.subjects[table]
-    tools = {
-        grant: Tool(
-            description=f"Enter the {said} of a {noun}. {name} needs it.",
-            effect="write",
-            parameters={key: row},
-            steps=(
-                step(
-                    require=f"SELECT NOT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{key})",
-                    error="entered_already",
-                    message=f"The {noun} {{{key}!r}} is {entry['said']} already.",
-                ),
-                step(let={"record_id": f"SELECT next_id('{kind[:1].upper()}W')"}),
-                step(
-                    write=(
-                        f"INSERT INTO {records} (id, {fk}, day) VALUES (:record_id, "
-                        f":{key}, today())"
-                    )
-                ),
-                step(
-                    returns=f"SELECT id, day FROM {records} WHERE id = :record_id", shape="object"
-                ),
-            ),
-            intent={"en": f"have {subject.named(table, key)} {entry['said']}"},
-        ),
-        lister: Tool(
-            description=f"Show when a {noun} was {entry['said']}, if it was.",
-            effect="read",
-            parameters={key: row},
-            steps=(
-                step(
-                    returns=f"SELECT id, day FROM {records} WHERE {fk} = :{key} ORDER BY day, id",
-                    shape="list",
-                ),
-            ),
-        ),
-    }
+    wanted = _Wanted(records, fk, key, noun, kind, entry["said"])
+    named = subject.named(table, key) or ""
+    tools = {grant: _grant(wanted, table, named, name), lister: _lister(wanted, table)}
     guard = step(
-        require=given.format(parameter),
+        require=f"SELECT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{parameter})",
         error=f"no_{kind}",
         message=f"The {noun} {{{parameter}!r}} has not been {entry['said']}; use {grant} first.",
     )
     changed = around(subject.writes[name], before=[guard])
     after = (*application.after_seed, *orphans(application, records, fk, table))
     application = with_table(application, ddl, records, seed, after_seed=after)
-    words = f"{name} needs the {said} of the {noun}, which {grant} enters"
+    words = f"{name} needs the {kind.replace('_', ' ')} of the {noun}, which {grant} enters"
     return Edit(with_tools(application, {**tools, name: changed}), words, (*tools, name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The record that a write needs."""
+
+    table: str
+    fk: str
+    key: str
+    """The parameter that names the row."""
+    noun: str
+    kind: str
+    said: str
+
+
+def _grant(wanted: _Wanted, table: str, named: str, needed_by: str) -> Tool:
+    records, fk, key = wanted.table, wanted.fk, wanted.key
+    return Tool(
+        description=f"Enter the {wanted.kind.replace('_', ' ')} of a {wanted.noun}. "
+        f"{needed_by} needs it.",
+        effect="write",
+        parameters={key: _row(wanted, table)},
+        steps=(
+            step(
+                require=f"SELECT NOT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{key})",
+                error="entered_already",
+                message=f"The {wanted.noun} {{{key}!r}} is {wanted.said} already.",
+            ),
+            step(let={"record_id": f"SELECT next_id('{wanted.kind[:1].upper()}W')"}),
+            step(
+                write=f"INSERT INTO {records} (id, {fk}, day) VALUES (:record_id, :{key}, today())"
+            ),
+            step(returns=f"SELECT id, day FROM {records} WHERE id = :record_id", shape="object"),
+        ),
+        intent={"en": f"have {named} {wanted.said}"},
+    )
+
+
+def _lister(wanted: _Wanted, table: str) -> Tool:
+    where = f"WHERE {wanted.fk} = :{wanted.key} ORDER BY day, id"
+    return Tool(
+        description=f"Show when a {wanted.noun} was {wanted.said}, if it was.",
+        effect="read",
+        parameters={wanted.key: _row(wanted, table)},
+        steps=(step(returns=f"SELECT id, day FROM {wanted.table} {where}", shape="list"),),
+    )
+
+
+def _row(wanted: _Wanted, table: str) -> Parameter:
+    about = f"The {wanted.noun} concerned"
+    return Parameter(type="string", entity=f"{table}.id", description=about)
 
 
 OPERATOR = Operator("steps", "A step that has to come before a write.", _apply)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from synth.core.application import Generator, Parameter, Tool
 from tool_registry.edits import free, step, with_column, with_tools
@@ -27,7 +28,16 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     )
     if application is None:
         return None
-    named = subject.named(table, key)
+    named = subject.named(table, key) or ""
+    tools = dict(zip((getter, setter), _tools(table, key, column, entry, named), strict=True))
+    words = f"rows of {table} have a {said}"
+    return Edit(with_tools(application, tools), words, (getter, setter))
+
+
+def _tools(
+    table: str, key: str, column: str, entry: dict[str, Any], named: str
+) -> tuple[Tool, Tool]:
+    said = column.replace("_", " ")
     whose = "my" if named == "me" else "the"
     tail = "" if named == "me" else f" of {named}"
     row = Parameter(
@@ -36,42 +46,39 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     shown = step(returns=f"SELECT id, {column} FROM {table} WHERE id = :{key}", shape="object")
     new = Parameter(
         type="string",
-        enum=tuple(values),
+        enum=tuple(entry["values"]),
         sets=f"{table}.{column}",
         label=said,
         description=entry["about"],
     )
-    tools = {
-        getter: Tool(
-            description=f"Show the {said} of a {singular(table)}.",
-            effect="read",
-            parameters={key: row},
-            steps=(shown,),
-            questions={column: {"en": f"what {whose} {said}{tail} is"}},
-        ),
-        setter: Tool(
-            description=f"Set the {said} of a {singular(table)}: {entry['about'].lower()}.",
-            effect="write",
-            parameters={key: row, column: new},
-            steps=(
-                step(
-                    require=f"SELECT {column} <> :{column} FROM {table} WHERE id = :{key}",
-                    error="no_change",
-                    message=f"The {said} of {{{key}!r}} is {{{column}!r}} already.",
-                ),
-                step(write=f"UPDATE {table} SET {column} = :{column} WHERE id = :{key}"),
-                shown,
+    get = Tool(
+        description=f"Show the {said} of a {singular(table)}.",
+        effect="read",
+        parameters={key: row},
+        steps=(shown,),
+        questions={column: {"en": f"what {whose} {said}{tail} is"}},
+    )
+    put = Tool(
+        description=f"Set the {said} of a {singular(table)}: {entry['about'].lower()}.",
+        effect="write",
+        parameters={key: row, column: new},
+        steps=(
+            step(
+                require=f"SELECT {column} <> :{column} FROM {table} WHERE id = :{key}",
+                error="no_change",
+                message=f"The {said} of {{{key}!r}} is {{{column}!r}} already.",
             ),
-            intent={
-                "en": (
-                    f"have {whose} {said}{tail} set{{% if {column} %}} to "
-                    f"{{{{ {column} }}}}{{% endif %}}"
-                )
-            },
+            step(write=f"UPDATE {table} SET {column} = :{column} WHERE id = :{key}"),
+            shown,
         ),
-    }
-    words = f"rows of {table} have a {said}"
-    return Edit(with_tools(application, tools), words, (getter, setter))
+        intent={
+            "en": (
+                f"have {whose} {said}{tail} set{{% if {column} %}} to "
+                f"{{{{ {column} }}}}{{% endif %}}"
+            )
+        },
+    )
+    return get, put
 
 
 OPERATOR = Operator("deepen", "An attribute of a table with tools to read and set it.", _apply)

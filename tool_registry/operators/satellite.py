@@ -73,7 +73,7 @@ def _tools(
 ) -> tuple[Tool, Tool, Tool]:
     parent, key, noun = owner
     table, fk, field, thing = own
-    number, about, said = "range" in entry, str(entry["about"]), field.replace("_", " ")
+    said = field.replace("_", " ")
     row = Parameter(type="string", entity=f"{parent}.id", description=f"The {noun} concerned")
     where = "" if named == "me" else f" of {named}"
     rows = step(
@@ -82,27 +82,7 @@ def _tools(
         ),
         shape="list",
     )
-    if number:
-        low, high = entry["range"]
-        new = Parameter(
-            type="integer",
-            minimum=low,
-            maximum=high,
-            sets=f"{table}.{field}",
-            label=said,
-            description=about,
-            generate=Generator(kind="integer", argument=[low, high]),
-        )
-    else:
-        new = Parameter(
-            type="string",
-            minLength=2,
-            maxLength=200,
-            sets=f"{table}.{field}",
-            label=said,
-            description=about,
-            generate=Generator(kind="choice", argument=entry["words"]),
-        )
+    new = _value(own, entry)
     prefix = table[:2].upper() + "N"
     lister = Tool(
         description=f"List the {table.replace('_', ' ')} of a {noun}, the oldest first.",
@@ -142,8 +122,39 @@ def _tools(
             )
         },
     )
+    return lister, adder, _remover(owner, own, where)
+
+
+def _value(own: tuple[str, str, str, str], entry: dict[str, Any]) -> Parameter:
+    table, _, field, _ = own
+    said = field.replace("_", " ")
+    if "range" in entry:
+        low, high = entry["range"]
+        return Parameter(
+            type="integer",
+            minimum=low,
+            maximum=high,
+            sets=f"{table}.{field}",
+            label=said,
+            description=entry["about"],
+            generate=Generator(kind="integer", argument=[low, high]),
+        )
+    return Parameter(
+        type="string",
+        minLength=2,
+        maxLength=200,
+        sets=f"{table}.{field}",
+        label=said,
+        description=entry["about"],
+        generate=Generator(kind="choice", argument=entry["words"]),
+    )
+
+
+def _remover(owner: tuple[str, str, str], own: tuple[str, str, str, str], where: str) -> Tool:
+    _, key, noun = owner
+    table, fk, field, thing = own
     mine = f"{singular(table).replace(' ', '_')}_id"
-    remover = Tool(
+    return Tool(
         description=f"Remove a {thing} from a {noun} for good.",
         effect="destructive",
         parameters={
@@ -157,7 +168,6 @@ def _tools(
             + (where.replace(f"{key}.", f"{mine}.{fk.removesuffix('_id')}.") if where else "")
         },
     )
-    return lister, adder, remover
 
 
 OPERATOR = Operator("breadth", "A related entity with tools to list, add and remove it.", _apply)
