@@ -192,10 +192,13 @@ def _first_named(record: Part) -> str:
 
 
 def _telling(record: Part) -> Attribute | None:
-    """Return the attribute that alone tells the records of one owner apart, if it does."""
-    named = [record.attributes[n] for n in record.known if n in record.attributes]
-    if record.once or any(a.kind not in ("one", "text") for a in named):
+    """Return the attribute that has to tell the records of one owner apart, if one has to."""
+    if record.once or _first_named(record):
         return None
+    named = [record.attributes[n] for n in record.known if n in record.attributes]
+    if any(a.kind in ("code", "person", "street") for a in named):
+        return None
+    named = [a for a in named if a.kind in ("one", "text")]
     return max(named, key=lambda a: len(a.values), default=None)
 
 
