@@ -10,6 +10,8 @@ from tool_registry.composer.plan import Part, Plan
 from tool_registry.composer.vocabulary import Attribute
 
 Tools = dict[str, Any]
+_ADDED = frozenset({"amount", "balance", "worth"})
+"""Sums given by people that make sense together; a price at which to be told does not."""
 
 
 def read_tools(plan: Plan) -> Tools:
@@ -339,7 +341,8 @@ def _count(plan: Plan, record: Part) -> Tools:
 
 
 def _sum(plan: Plan, record: Part) -> Tools:
-    sums = [a for a in record.attributes.values() if a.kind == "money"]
+    money = [a for a in record.attributes.values() if a.kind == "money"]
+    sums = [a for a in money if a.formula or a.name in _ADDED]
     if not sums or plan.rng.random() < 0.4:
         return {}
     attribute, entity, key = sums[-1], record.entity, plan.key(plan.owner)
