@@ -34,11 +34,11 @@ def portable(application: Application) -> Application:
 def _listed(value: Any) -> Any:
     if isinstance(value, dict):
         weights = value.get("argument")
-        if value.get("kind") == "choice" and isinstance(weights, dict):
-            if not all(isinstance(key, str) for key in weights):
-                most = max(weights.values())
-                times = ((key, max(1, round(12 * n / most))) for key, n in weights.items())
-                return value | {"argument": [key for key, n in times for _ in range(n)]}
+        choice = value.get("kind") == "choice"
+        if choice and isinstance(weights, dict) and any(not isinstance(k, str) for k in weights):
+            most = max(weights.values())
+            times = ((key, max(1, round(12 * n / most))) for key, n in weights.items())
+            return value | {"argument": [key for key, n in times for _ in range(n)]}
         return {key: _listed(item) for key, item in value.items()}
     return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 

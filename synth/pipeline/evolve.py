@@ -30,7 +30,7 @@ from synth.core.locks import lock_folder
 from synth.core.protocols import Edge
 from synth.core.seeds import rng, seed
 from synth.core.store import Workspace, insert
-from synth.pipeline.evolving import Candidate, make
+from synth.pipeline.evolving import Candidate, die_with, make
 from tool_registry.composer import categories
 from tool_registry.edits import portable, remade
 from tool_registry.elimination import Pool
@@ -166,7 +166,12 @@ def evolve(
         bad = stack.enter_context(jsonl.Appender(folder / "eliminated.jsonl"))
         kept, written = kept_in(folder), _written()
         pool = stack.enter_context(
-            ProcessPoolExecutor(processes or os.cpu_count() or 1, mp_context=get_context("spawn"))
+            ProcessPoolExecutor(
+                processes or os.cpu_count() or 1,
+                mp_context=get_context("spawn"),
+                initializer=die_with,
+                initargs=(os.getpid(),),
+            )
         )
         while not goal.reached(kept):
             start = kept.done // ROUND * ROUND

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +37,17 @@ class Candidate:
     generation: int = 0
     parent: bytes | None = None
     """The application it is made from, as JSON; None composes a new one."""
+
+
+def die_with(parent: int) -> None:
+    """End this process soon after its parent: it would wait for work forever if that is killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(slots=True)

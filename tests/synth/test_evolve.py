@@ -36,6 +36,14 @@ def rows(workspace: Path, name: str) -> list[dict]:
     return list(jsonl.read(workspace / "evolved" / f"{name}.jsonl"))
 
 
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_all_that_is_kept_runs_as_it_was_proved(workspace: Path) -> None:
     for row in rows(workspace, "applications"):
         application = Application.model_validate(row["document"])
@@ -69,8 +77,12 @@ def test_a_killed_evolution_goes_on_to_the_same_files(workspace: Path, tmp_path:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (file.exists() and b"\n" in file.read_bytes()):
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
+    os.kill(process.pid, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + 20  # its workers end by themselves, and write nothing
+    while time.monotonic() < deadline and _alive(process.pid):
+        time.sleep(0.2)
+    assert not _alive(process.pid)
     with file.open("ab") as torn:
         torn.write(b'{"number": 7, "applica')
     evolve(tmp_path, GOAL, run_seed=3, processes=1)
