@@ -19,7 +19,9 @@ OPTIONS = {
     "demo": "episodes offline seed",
     "evolve": "applications processes seed to",
     "crawl": "allow-weaker concurrency network",
-    "registry": "category csv effect language licence limit min-quality no-synthetic out provider server",
+    "registry": (
+        "category csv effect language licence limit min-quality no-synthetic out provider server"
+    ),
     "generate": "accept concurrency config engine episodes max-failures run set workers",
     "fork": "all at concurrency copies only out persona run scripted set share",
     "report": "run",
