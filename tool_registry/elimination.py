@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import jsonschema_rs
-
+from synth.core import schemas
 from synth.core.application import Application, Parameter, Tool
 from synth.core.canonical import content_key
 
@@ -158,10 +157,10 @@ def _shown(child: Application) -> Elimination | None:
             return Elimination(
                 "schema", f"{name} has {len(spec.parameters['properties'])} parameters"
             )
-        if not jsonschema_rs.meta.is_valid(
-            {"$schema": "https://json-schema.org/draft/2020-12/schema", **spec.parameters}
-        ):
-            return Elimination("schema", name)
+        try:
+            schemas.check(spec.parameters)
+        except schemas.BROKEN as error:
+            return Elimination("schema", f"{name}: {str(error).splitlines()[0]}")
     return None
 
 

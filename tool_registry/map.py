@@ -80,16 +80,12 @@ def make_map(
     with workspace.write() as con:
         clusters = cluster(con, vectors)
         con.execute("DELETE FROM map_points")
-        insert(
-            con,
-            "map_points",
-            (
-                {"tool": tool, "x": x, "y": y, "neighbour": near, "distance": far}
-                for tool, (x, y), near, far in zip(
-                    vectors.tools, places, neighbour, distance, strict=True
-                )
-            ),
+        placed = zip(vectors.tools, places, neighbour, distance, strict=True)
+        rows = (
+            {"tool": tool, "x": x, "y": y, "neighbour": near, "distance": far}
+            for tool, (x, y), near, far in placed
         )
+        insert(con, "map_points", rows)
     progress(4, 5, "drawing")
     with workspace.read() as con:
         points = _points(con)

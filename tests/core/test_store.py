@@ -337,7 +337,7 @@ TABLES = """
 servers tools tool_versions tool_sightings rejects crawls categories applications tool_edges
 search_words search_tools toolsets agents agent_tools tasks criteria runs run_tools plans episodes
 steps verdicts exports export_rows training_runs checkpoints evaluations migrations
-near_duplicates map_points
+near_duplicates map_points ancestry
 """
 
 

@@ -223,7 +223,7 @@ def test_a_lost_agent_is_made_again(tmp_path):
     before = (run / "agents.jsonl").read_bytes().splitlines()
     (run / "agents.jsonl").write_bytes(b"\n".join(before[1:]) + b"\n")
     with pytest.raises(
-        BadRow, match=r"agents\.jsonl: the agent of episode 0 .*repeat the generate"
+        BadRow, match=r"agents\.jsonl: the agent of episode 0 .*repeat the command that made"
     ):
         export(run, tmp_path / "out", formats=["openai"], limit=None)
     assert make(tmp_path, Goal(episodes=5)) == report
