@@ -7,6 +7,7 @@ between far points of a t-SNE mean nothing; `distance` is measured before it, ov
 
 from __future__ import annotations
 
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 import duckdb
 import orjson
 
-from synth.core.errors import BadInput
+from synth.core.errors import BadInput, storage_error
 from synth.core.jsonl import write_atomic
 from synth.core.optional import package
 from synth.core.prompts import prompts
@@ -62,10 +63,17 @@ def make_map(
         progress: called before each step with steps done, steps in all, and what is done now.
 
     Raises:
-        BadInput: a package is missing, or there are too few tools for a map.
+        BadInput: a package is missing, there are too few tools for a map, or nothing can be
+            written in `folder`.
+        DiskFull: the disk is full.
     """
-    drawing = package("matplotlib", EXTRA)
-    drawing.use("agg")
+    package("matplotlib", EXTRA).use("agg")
+    png, html = folder / "map.png", folder / "map.html"
+    try:  # minutes of work are lost where this is found out at their end
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise storage_error(error, folder) from error
     progress(0, 5, "reading words")
     with workspace.read() as con:
         vectors = Vectors.of(con)
@@ -89,10 +97,11 @@ def make_map(
     progress(4, 5, "drawing")
     with workspace.read() as con:
         points = _points(con)
-    folder.mkdir(parents=True, exist_ok=True)
-    png, html = folder / "map.png", folder / "map.html"
-    _draw(points, png)
     write_atomic(html, _page(points).encode())
+    try:
+        _draw(points, png)
+    except OSError as error:
+        raise storage_error(error, png) from error
     return Mapped(len(points), clusters, png, html)
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from simulators.sql.load import load_application
-from synth.core.errors import BadInput
+from synth.core.errors import BadInput, ToolloomError
 from synth.core.store import Workspace, now
 from synth.core.types import Provenance, ToolSpec
 from tool_registry import coverage
@@ -127,6 +127,14 @@ def test_a_registry_without_tools_has_no_map(tmp_path):
         pass
     with pytest.raises(BadInput, match="no tools are listed"):
         make_map(workspace, tmp_path / "map")
+
+
+def test_a_folder_that_cannot_be_written_is_found_out_before_the_work(filled, tmp_path):
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    steps = []
+    with pytest.raises(ToolloomError, match="file"):
+        make_map(filled, tmp_path / "file" / "map", lambda done, total, note: steps.append(note))
+    assert steps == []
 
 
 def test_coverage_counts_cells_of_both_kinds_and_finds_the_thin_ones(filled, made):
