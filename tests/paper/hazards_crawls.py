@@ -3,6 +3,7 @@
 HOSTILE = "core/test_mcp_hostile.py::test_"
 REMOTE = "core/test_mcp_remote.py::test_"
 ALL = "faults/test_hostile_servers.py::test_"
+BROWSE = "tool_registry/test_browse.py::test_"
 CRAWL = "tool_registry/test_crawl.py::test_"
 NORMALIZE = "tool_registry/test_normalize.py::test_"
 DIALECTS = "tool_registry/test_provider_dialects.py::test_"
@@ -65,6 +66,7 @@ HAZARDS = {
             NORMALIZE + "words_meant_for_a_model_are_flagged_wherever_they_stand",
             NORMALIZE + "what_people_cannot_see_no_model_reads",
             "tool_registry/test_url.py::test_instructions_for_models_are_kept_and_flagged",
+            BROWSE + "real_descriptions_are_hardly_ever_flagged_for_review",
         ),
     ),
     "b10": (
@@ -91,12 +93,13 @@ HAZARDS = {
     "b14": (
         "modelcontextprotocol/servers#3635, agentshield#15, agentshield#48, hevy-mcp#636",
         "installing runs code of the package, or a command line hides some",
-        "no script of a package runs; versions are exact; npx -c is refused",
+        "no script of a package runs; versions are exact; npx -c is refused; copies are marked",
         (
             "tool_registry/test_install_scripts.py"
             "::test_scripts_of_a_package_do_not_run_while_it_is_installed",
             CRAWL + "a_broken_file_is_named_with_the_place_in_it",
             CRAWL + "npx_and_uvx_become_pinned_packages",
+            BROWSE + "the_same_tools_under_another_scope_are_marked",
         ),
     ),
     "b16": (

@@ -380,3 +380,28 @@ def test_definitions_that_were_entered_before_there_were_scores_get_theirs(works
     enter(workspace, entry(2, [tool]))
     assert rows(workspace, "SELECT quality, quality_reasons FROM catalogue") == scored
     assert scored[0][0] > 0.5
+
+
+@pytest.mark.claim("b14")
+def test_the_same_tools_under_another_scope_are_marked(workspace):
+    tools = [raw("send_mail", "Sends a mail to a person."), raw("read_mail", "Reads a mail.")]
+    enter(
+        workspace,
+        entry(1, tools, server="npm:@one/mail"),
+        entry(2, tools, server="npm:@other/mail"),
+        entry(3, [raw("draw", "Draws a circle.")], server="npm:@other/draw"),
+    )
+    found = rows(workspace, "SELECT tool, members, first FROM duplicates ORDER BY tool")
+    assert found == [
+        ("npm:@one/mail/read_mail", 2, True),
+        ("npm:@one/mail/send_mail", 2, True),
+        ("npm:@other/mail/read_mail", 2, False),
+        ("npm:@other/mail/send_mail", 2, False),
+    ]
+
+
+@pytest.mark.claim("b09")
+def test_real_descriptions_are_hardly_ever_flagged_for_review(real):
+    """8 of 9,623; read by a person, four of them do order a model about."""
+    flagged = rows(real, "SELECT tool FROM review_queue")
+    assert 0 < len(flagged) <= 10
