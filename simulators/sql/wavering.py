@@ -107,7 +107,7 @@ def _said_alike(
         return None
     if solver.plan.said.get(withheld.name) != withheld:
         return None
-    first = writes._without(attempt, full, solver, withheld.name)
+    first = writes.without(attempt, full, solver, withheld.name)
     if first is None:
         return None
     hears = hearing(attempt.mind.speech.language)

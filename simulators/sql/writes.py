@@ -151,7 +151,7 @@ def missing_fact(attempt: Attempt) -> Plot:
     if attempt.rng.random() < DETAILS:
         names.sort(key=lambda name: name.startswith("user."))
     for name in names:
-        shorter = _without(attempt, done.asked, solver, name)
+        shorter = without(attempt, done.asked, solver, name)
         if shorter is not None:
             fact = solver.plan.said[name]
             plot = Plot(
@@ -166,8 +166,15 @@ def missing_fact(attempt: Attempt) -> Plot:
     raise NotSuitable("nothing_to_ask")
 
 
-def _without(attempt: Attempt, asked: Asked, solver: Solver, name: str) -> Asked | None:
-    """Return the wish without one fact, or None if it cannot be said so or needs no asking."""
+def without(attempt: Attempt, asked: Asked, solver: Solver, name: str) -> Asked | None:
+    """Return the wish without one fact, or None if it cannot be said so or needs no asking.
+
+    Args:
+        attempt: the task.
+        asked: the wish.
+        solver: of the whole wish.
+        name: of the fact, as `solver.plan.said` has it.
+    """
     parameter = attempt.application.tools[asked.tool].parameters.get(name.split(".")[0])
     if parameter is not None and parameter.optional:
         return None  # nobody asks for what need not be given
