@@ -21,6 +21,7 @@ from synth.core.protocols import Edge
 from synth.core.store import insert, now
 from synth.core.types import Provenance, ToolSpec
 from tool_registry import search
+from tool_registry.backfill import fill
 from tool_registry.classify import Inferred, classify, taxonomy
 from tool_registry.language import language_of
 from tool_registry.ledger import Entry
@@ -82,6 +83,7 @@ def ingest(con: duckdb.DuckDBPyConnection, prepared: Iterable[Prepared]) -> int:
         batch[item.entry.server] = item
         total += 1
     _ingest_batch(con, list(batch.values()))
+    fill(con)
     return total
 
 
@@ -272,15 +274,13 @@ def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> No
         return
     servers = [item.server for item in lists]
     known = con.execute(
-        "SELECT t.tool, v.definition, v.version, v.quality IS NULL "
-        "FROM tools t JOIN tool_versions v USING (tool) "
+        "SELECT t.tool, v.definition, v.version FROM tools t JOIN tool_versions v USING (tool) "
         "WHERE t.server IN (SELECT unnest($1))",
         [servers],
     ).fetchall()
-    versions = {(tool, definition): version for tool, definition, version, _ in known}
-    unmeasured = {(tool, version) for tool, _, version, missing in known if missing}
+    versions = {(tool, definition): version for tool, definition, version in known}
     newest = Counter[str]()
-    for tool, _, version, _ in known:
+    for tool, _, version in known:
         newest[tool] = max(newest[tool], version)
     fresh: list[dict[str, Any]] = []
     current: list[_Current] = []
@@ -296,7 +296,6 @@ def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> No
                 fresh.append(_version_row(name, number, (key, definition), accepted, item))
             current.append(_Current(name, number, accepted, item, category))
     insert(con, "tool_versions", fresh)
-    _measure(con, [one for one in current if (one.tool, one.version) in unmeasured])
     con.execute("UPDATE tools SET listed = false WHERE server IN (SELECT unnest($1))", [servers])
     _current_tools(con, current)
     rows = [
@@ -305,24 +304,6 @@ def enter_lists(con: duckdb.DuckDBPyConnection, lists: Sequence[ToolList]) -> No
     insert(con, "tool_sightings", rows)
     search.forget(con, servers)
     search.learn(con, [(c.tool, c.of.server, c.accepted.name, c.accepted.spec) for c in current])
-
-
-def _measure(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) -> None:
-    """Score definitions that were entered before there was a score."""
-    if not current:
-        return
-    found = [quality_of(one.accepted.spec, one.accepted.flags) for one in current]
-    con.execute(
-        "UPDATE tool_versions AS v SET quality = n.quality, quality_reasons = n.reasons FROM "
-        "(SELECT unnest($1) AS tool, unnest($2) AS version, unnest($3) AS quality, "
-        "unnest($4) AS reasons) n WHERE v.tool = n.tool AND v.version = n.version",
-        [
-            [one.tool for one in current],
-            [one.version for one in current],
-            [quality for quality, _ in found],
-            [canonical(reasons) for _, reasons in found],
-        ],
-    )
 
 
 def _current_tools(con: duckdb.DuckDBPyConnection, current: Sequence[_Current]) -> None:

@@ -23,6 +23,7 @@ from synth.core.jsonl import write_atomic
 from synth.core.optional import package
 from synth.core.prompts import prompts
 from synth.core.store import Workspace, insert
+from tool_registry.backfill import fill
 from tool_registry.duplicates import cluster
 from tool_registry.vectors import EXTRA, Vectors
 
@@ -86,6 +87,7 @@ def make_map(
     places = _layout(vectors)
     progress(3, 5, "near duplicates")
     with workspace.write() as con:
+        fill(con)
         clusters = cluster(con, vectors)
         con.execute("DELETE FROM map_points")
         placed = zip(vectors.tools, places, neighbour, distance, strict=True)

@@ -7,7 +7,7 @@
 Derived when asked and never stored; arguments are always checked against the server's own schema,
 so a looser declaration costs a refused call and no wrong one. The rules are those of the providers'
 references as of 2026: OpenAI (function calling, structured outputs), Anthropic (Messages API,
-tools), Google (Gemini API, Schema), Moonshot (Kimi API, tools); `docs/decisions/0020` lists them.
+tools), Google (Gemini API, Schema), Moonshot (Kimi API, tools); `docs/decisions/0026` lists them.
 """
 
 from __future__ import annotations

@@ -374,12 +374,15 @@ def test_a_registry_of_an_earlier_version_is_searched_as_before(tmp_path, monkey
 def test_definitions_that_were_entered_before_there_were_scores_get_theirs(workspace):
     tool = raw("send_mail", "Sends a mail to a person and returns its number.")
     enter(workspace, entry(1, [tool]))
-    scored = rows(workspace, "SELECT quality, quality_reasons FROM catalogue")
+    query = "SELECT quality, quality_reasons, category, category_source FROM catalogue"
+    scored = rows(workspace, query)
     with workspace.write() as con:
         con.execute("UPDATE tool_versions SET quality = NULL, quality_reasons = NULL")
-    enter(workspace, entry(2, [tool]))
-    assert rows(workspace, "SELECT quality, quality_reasons FROM catalogue") == scored
+        con.execute("UPDATE tools SET category = NULL, category_source = NULL")
+    enter(workspace)
+    assert rows(workspace, query) == scored
     assert scored[0][0] > 0.5
+    assert scored[0][2:] == ("communication", "inferred")
 
 
 @pytest.mark.claim("b14")
