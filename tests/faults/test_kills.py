@@ -12,6 +12,8 @@ from synth.core import jsonl
 EPISODES = 300
 CONCURRENCY = 8
 OPTIONS = ("--episodes", str(EPISODES), "--concurrency", str(CONCURRENCY))
+LATENCY = "--latency-ms=20"
+"""Replies come slower than a busy machine looks at the ledger, or a run ends before its signal."""
 STARTING_S = 0.4
 """What a session needs before its first request, at least."""
 
@@ -80,7 +82,7 @@ def whole(place, script):
 @pytest.mark.claim("r2")
 @pytest.mark.claim("r12")
 def test_25_kills_and_10_interrupts_leave_what_an_uninterrupted_run_leaves(place, script, whole):
-    killed = place("killed", f"--script={script(EPISODES)}", "--latency-ms=5")
+    killed = place("killed", f"--script={script(EPISODES)}", LATENCY)
     signals = [signal.SIGKILL] * 25 + [signal.SIGINT] * 10
     dice = random.Random(1)
     dice.shuffle(signals)
@@ -93,7 +95,7 @@ def test_25_kills_and_10_interrupts_leave_what_an_uninterrupted_run_leaves(place
 
 @pytest.mark.soak
 def test_300_kills_too(place, script, whole):
-    killed = place("killed", f"--script={script(EPISODES)}", "--latency-ms=5")
+    killed = place("killed", f"--script={script(EPISODES)}", LATENCY)
     codes = survive(killed, [signal.SIGKILL] * 300, random.Random(2))
     check(killed, whole, codes)
     assert codes[-signal.SIGKILL] >= 200, codes
