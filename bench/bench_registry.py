@@ -20,6 +20,7 @@ from statistics import median
 
 import apsw
 import duckdb
+import orjson
 
 from synth.core.store import Workspace
 from tool_registry.catalogs import import_catalog
@@ -28,6 +29,7 @@ from tool_registry.search import ranked, similar, sort, words_of
 from tool_registry.source import Catalog
 
 COPIES = 9
+LABELS = Path(__file__).parent.parent / "tests" / "tool_registry" / "data" / "queries.jsonl"
 QUERIES = (
     "send a message", "read a file", "cancel a booking", "create an issue comment",
     "list calendar events of a day", "current weather in a city", "search the web",
@@ -124,6 +126,35 @@ def others(workspace: Workspace) -> None:
         timed(f"bm25s, {len(texts)} tools", bm, QUERIES)
 
 
+def labelled(workspace: Workspace) -> None:
+    """Write how many answers a reader labelled right: ours, and those of bm25s over plain texts.
+
+    Labels are of the five best of both (`docs/registry.md`); what was not read counts as wrong.
+    """
+    rows = [orjson.loads(line) for line in LABELS.read_bytes().splitlines()]
+    with workspace.read() as con:
+        tools = con.execute(
+            "SELECT tool, name || ' ' || server || ' ' || description FROM catalogue ORDER BY tool"
+        ).fetchall()
+        ours = [[one["tool"] for one in ranked(con, row["query"], 5)] for row in rows]
+    found = {"ours": ours}
+    if importlib.util.find_spec("bm25s"):
+        bm25s = importlib.import_module("bm25s")
+        quiet = {"stopwords": "en", "show_progress": False}
+        index = bm25s.BM25()
+        index.index(bm25s.tokenize([text for _, text in tools], **quiet), show_progress=False)
+        asked = bm25s.tokenize([row["query"] for row in rows], **quiet)
+        best, _ = index.retrieve(asked, k=5, show_progress=False)
+        found["bm25s"] = [[tools[place][0] for place in places] for places in best]
+    for name, answers in found.items():
+        right = [
+            [tool in row["relevant"] for tool in five]
+            for row, five in zip(rows, answers, strict=True)
+        ]
+        first, among = sum(five[0] for five in right if five), sum(map(sum, right))
+        sys.stdout.write(f"{name}: {first} of {len(rows)} first answers, {among} of five each\n")
+
+
 def main() -> None:
     """Import, search, copy, search again."""
     source = source_of(sys.argv[1])
@@ -138,6 +169,7 @@ def main() -> None:
                 f"{f'{what}, {report.rows} rows':<44}{cost}; {report.tools} stored, "
                 f"{report.rejected} rejected {report.reasons}, {report.changed} servers changed\n"
             )
+        labelled(workspace)
         searches(workspace)
         others(workspace)
         with workspace.write() as con:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,22 @@ def test_the_readme_counts_what_is_installed():
     assert f"{sum(len(one.tools) for one in installed)} tools over {tables} tables" in text
     assert f"{sum(len(one.policy_rules) for one in installed)} rules" in text
     assert f"{sum(len(one.never) for one in installed)} statements" in text
+
+
+def test_the_readme_counts_what_evolution_has_and_what_crawls_are_held_against():
+    from tool_registry.composer.vocabulary import names, vocabulary
+    from tool_registry.operator import OPERATORS
+
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    entities = sum(1 + len(vocabulary(name).entities) for name in names())  # and their owner
+    assert f"{len(names())} categories and {entities} entities" in text
+    assert f"rewrites them with {len(OPERATORS.names())} operators" in text
+    servers = ROOT / "tests" / "servers"
+    modes = [
+        len(runpy.run_path(str(servers / f"{name}.py"), run_name="read")["MODES"])
+        for name in ("hostile", "hostile_http")
+    ]
+    assert f"a suite](docs/hazards.md) of {sum(modes)}" in text
 
 
 def test_links_between_pages_lead_somewhere():

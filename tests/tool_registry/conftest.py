@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from synth.core.mcp.session import Limits
 from synth.core.store import Workspace
 from tool_registry.catalogs import import_catalog
 from tool_registry.crawl import source_of
+from tool_registry.source import Bench
 
 CATALOG = Path(__file__).parents[3] / "shared" / "data" / "catalogs" / "mcp_tools.jsonl.gz"
 
@@ -31,3 +33,16 @@ def labelled():
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
     return read
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A workspace that is not there yet."""
+    return Workspace(tmp_path / "ws")
+
+
+@pytest.fixture
+def bench(workspace):
+    """What a crawl of test servers may use: they run confined where the machine can do it."""
+    limits = Limits(start_s=10, list_s=10, stop_s=0.2)
+    return Bench(cache=workspace.cache / "servers", limits=limits, allow_weaker=True)

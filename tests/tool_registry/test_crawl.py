@@ -19,7 +19,6 @@ from synth.core.store import Workspace
 from tool_registry import browse
 from tool_registry.crawl import crawl, targets_of
 from tool_registry.ledger import entries
-from tool_registry.source import Bench
 
 ROOT = Path(__file__).parent.parent.parent
 SERVERS = Path(__file__).parent.parent / "servers"
@@ -40,17 +39,6 @@ def mcp_json(tmp_path):
         return str(path)
 
     return write
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    return Workspace(tmp_path / "ws")
-
-
-@pytest.fixture
-def bench(workspace):
-    limits = Limits(start_s=10, list_s=10, stop_s=0.2)
-    return Bench(cache=workspace.cache / "servers", limits=limits, allow_weaker=True)
 
 
 def run(texts, workspace, bench, **more):

@@ -12,11 +12,8 @@ from pathlib import Path
 import pytest
 
 from synth.core.errors import BadInput
-from synth.core.mcp.session import Limits
-from synth.core.store import Workspace
 from tool_registry import browse
 from tool_registry.crawl import crawl, source_of, targets_of
-from tool_registry.source import Bench
 from tool_registry.sources import mcp_registry, url
 
 SERVERS = Path(__file__).parent.parent / "servers"
@@ -32,17 +29,6 @@ def http():
     process.stdin.close()
     process.stdout.close()
     assert process.wait(timeout=10) == 0
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    return Workspace(tmp_path / "ws")
-
-
-@pytest.fixture
-def bench(workspace):
-    limits = Limits(start_s=10, list_s=10, stop_s=0.2)
-    return Bench(cache=workspace.cache / "servers", limits=limits, allow_weaker=True)
 
 
 def run(texts, workspace, bench, **more):
