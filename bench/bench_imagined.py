@@ -1,7 +1,7 @@
 """An embedded model plays the tools of an application, beside the executable twin.
 
-    python bench/bench_imagined.py PATH.gguf FOLDER [--episodes 20] [--application bank]
-        [--excerpt 600] [--seed 0]
+    python bench/bench_imagined.py PATH.gguf FOLDER [--start 0] [--episodes 20]
+        [--application bank] [--excerpt 600] [--seed 0]
 
 The reference agent makes no mistakes here and the user is scripted: what fails is the world's
 doing. FOLDER holds a line for each finished episode and the journal of replies: repeated, the
@@ -123,7 +123,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     model = open_local(f"local:{options.model}", role="world", timeout_s=COMPUTING_S)
     journal, out = Journal(folder, finished=done), jsonl.Appender(file)
     try:
-        for index in range(options.episodes):
+        for index in range(options.start, options.start + options.episodes):
             planned = await composer.planned(index)
             if planned.episode in done:
                 continue
@@ -146,6 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("model", help="PATH.gguf, or the name of fetched weights")
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--start", type=int, default=0, help="the first episode's number")
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--application", default="bank")
     parser.add_argument("--excerpt", type=int, default=600)
