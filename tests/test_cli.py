@@ -17,7 +17,7 @@ from synth.core.formats import in_nine_characters
 
 OPTIONS = {
     "demo": "episodes offline seed",
-    "evolve": "applications processes seed to",
+    "evolve": "applications concurrency config processes seed set to",
     "crawl": "allow-weaker concurrency network",
     "registry": (
         "category csv effect language licence limit min-quality no-synthetic out provider server"

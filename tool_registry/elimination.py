@@ -22,6 +22,10 @@ RULES = {
     "no_example": "a tool for which no call succeeds (WizardLM 2)",
     "empty_words": "a description that says nothing (WizardLM 3)",
     "copied_words": "words of the machinery in a description (WizardLM 4)",
+    "withheld": "a model wrote nothing",
+    "form": "a model's reply has not the form that was asked for",
+    "misfit": "what a model wrote does not fit together",
+    "suspicious": "words that are meant for a model, or that nobody sees",
     "name": "a name that providers of models refuse",
     "schema": "parameters that are no valid JSON Schema, or too many",
     "unsound": "the lint of applications finds errors",
@@ -203,10 +207,13 @@ class Pool:
             return Elimination(rule, f"{known} of {len(found)} tools do what others do")
         return None
 
-    def add(self, application: Application) -> int:
-        """Note an application; return how many of its tools nobody has been shown before."""
+    def add(self, application: Application) -> list[str]:
+        """Note an application; return those of its tools that nobody has been shown before."""
         self.behaviours.update(behaviour(tool) for tool in application.tools.values())
-        shown = {definition(application, name) for name in application.specs}
-        new = len(shown - self.definitions)
-        self.definitions |= shown
+        new = []
+        for name in application.specs:
+            shown = definition(application, name)
+            if shown not in self.definitions:
+                self.definitions.add(shown)
+                new.append(name)
         return new

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
 from synth.app._show import say
-from synth.core.config import Config
+from synth.core.config import Config, ModelConfig
 from synth.core.errors import ModelFailed
 
 PATIENCE_S = 3.0
@@ -26,16 +27,25 @@ async def check_endpoints(config: Config) -> None:
     Raises:
         ModelFailed: nobody listens there, or the name means no machine.
     """
-    asked: dict[str, str] = {}
-    for role, model in config.asked().items():
-        if model.base_url is not None:
-            asked.setdefault(model.base_url, role)
     idle = [role for role in config.models.roles() if role not in config.asked()]
     if idle:
         names = ", ".join(f"models.{role}" for role in idle)
         say(f"{names}: given, and asked for nothing: {_who_is_asked(idle)}")
+    await connect(config.asked())
+
+
+async def connect(asked: Mapping[str, ModelConfig]) -> None:
+    """Connect once to every address that a role is given.
+
+    Raises:
+        ModelFailed: nobody listens there, or the name means no machine.
+    """
+    addresses: dict[str, str] = {}
+    for role, model in asked.items():
+        if model.base_url is not None:
+            addresses.setdefault(model.base_url, role)
     if getproxies_environment().keys().isdisjoint(("http", "https", "all")):
-        await asyncio.gather(*(_connect(address, role) for address, role in asked.items()))
+        await asyncio.gather(*(_connect(address, role) for address, role in addresses.items()))
 
 
 def _who_is_asked(idle: list[str]) -> str:
@@ -43,6 +53,8 @@ def _who_is_asked(idle: list[str]) -> str:
         return "a critic chooses among drafts: --set models.user.candidates=3 asks for them"
     if "world" in idle:
         return "it plays the tools of generate.imagined, and no application is named there"
+    if "evolver" in idle:
+        return "it is asked by toolloom evolve"
     return "only user, agent, critic and world are asked so far"
 
 

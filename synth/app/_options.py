@@ -45,14 +45,16 @@ def read_config(arguments: argparse.Namespace) -> Config:
     return load_config(arguments.config, arguments.set)
 
 
-def add_concurrency(parser: argparse.ArgumentParser) -> None:
-    """Add `--concurrency`."""
+def add_concurrency(
+    parser: argparse.ArgumentParser, what: str = "episodes in flight when models play"
+) -> None:
+    """Add `--concurrency`: so many of `what`."""
     parser.add_argument(
         "--concurrency",
         type=positive,
         default=8,
         metavar="N",
-        help="episodes in flight when models play (default: 8)",
+        help=f"{what} (default: 8)",
     )
 
 

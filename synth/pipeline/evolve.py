@@ -3,18 +3,17 @@
 Candidates are made and examined in processes of their own and written down in the order of the
 plan, so the same seed gives the same files however many processes there are. The files are the
 truth (decision 2): `evolved/applications.jsonl` has whole documents, `evolved/eliminated.jsonl`
-what was dropped and why. A run that was killed goes on where it was.
+what was dropped and why. A run that was killed goes on where it was. Where a model is asked
+(`synth.pipeline.inventing`), it writes the candidates; all else is the same.
 """
 
 from __future__ import annotations
 
 import os
-import random
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,24 +21,20 @@ from typing import Any
 
 import orjson
 
-from simulators.sql.load import applications, load_application
 from synth.core import jsonl
 from synth.core.application import Application
+from synth.core.config import Budget, Models
 from synth.core.errors import UnknownName
+from synth.core.llm.journal import Journal
+from synth.core.llm.open import OpenModels
 from synth.core.locks import lock_folder
 from synth.core.protocols import Edge
-from synth.core.seeds import rng, seed
 from synth.core.store import Workspace, insert
+from synth.pipeline.candidates import ROUND, Field, Kept, kept_in, plan
 from synth.pipeline.evolving import Candidate, die_with, make
-from tool_registry.composer import categories
-from tool_registry.edits import portable, remade
-from tool_registry.elimination import Pool
+from synth.pipeline.inventing import ROLE, TOKENS, Inventor, ask_for
 from tool_registry.ingest import register_applications
 
-ROUND = 96
-"""Candidates that are planned at once, from what was kept before."""
-FRESH = 0.7
-"""Share of candidates that are composed anew; the others have a parent that was kept."""
 GAIN = 1.0
 """New tools a candidate below which a round ends the evolution."""
 BATCH = 100
@@ -51,74 +46,6 @@ Told = Callable[[int, str], None]
 def folder_of(workspace: Path) -> Path:
     """Return where evolved applications are."""
     return workspace / "evolved"
-
-
-@dataclass(slots=True)
-class Kept:
-    """What evolution has brought so far; made of the files alone."""
-
-    pool: Pool = field(default_factory=Pool)
-    parents: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
-    """Category -> applications that may have children, with their generation."""
-    documents: dict[str, bytes] = field(default_factory=dict)
-    done: int = 0
-    """Candidates that were examined."""
-    applications: int = 0
-    tools: int = 0
-    new: int = 0
-    """Tools that no other application shows in the same words with the same parameters."""
-    sizes: Counter[str] = field(default_factory=Counter)
-    """Category -> tools."""
-    eliminated: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(rule, operator) -> how often; of a whole candidate, its last operator."""
-    used: Counter[str] = field(default_factory=Counter)
-    """Operator -> changes that were kept."""
-
-    def note(self, row: Mapping[str, Any]) -> int:
-        """Take a row of the files in; return how many new tools it brings."""
-        self.done = max(self.done, row["number"] + 1)
-        for one in row["dropped"]:
-            self.eliminated[one["rule"], one["operator"]] += 1
-        if "document" not in row:
-            operator = row["steps"][-1]["operator"] if row["steps"] else "none"
-            self.eliminated[row["rule"], operator] += 1
-            return 0
-        self.used.update(step["operator"] for step in row["steps"])
-        application = Application.model_validate(row["document"])
-        new = self.pool.add(application)
-        self.applications += 1
-        self.tools += len(application.specs)
-        self.new += new
-        self.sizes[row["category"]] += new
-        self.parents[row["category"]].append((row["application"], row["generation"]))
-        self.documents[row["application"]] = orjson.dumps(row["document"])
-        return new
-
-    def report(self) -> dict[str, Any]:
-        """Return the counts."""
-        eliminated: dict[str, Counter[str]] = defaultdict(Counter)
-        for (rule, operator), count in self.eliminated.items():
-            eliminated[rule][operator] += count
-        return {
-            "candidates": self.done,
-            "applications": self.applications,
-            "tools": self.tools,
-            "different_tools": self.new,
-            "different_behaviours": len(self.pool.behaviours),
-            "eliminated": {rule: dict(c.most_common()) for rule, c in sorted(eliminated.items())},
-            "operators": dict(self.used.most_common()),
-            "categories": dict(self.sizes.most_common()),
-        }
-
-
-def kept_in(folder: Path, before: int | None = None) -> Kept:
-    """Read what an evolution has written; `before`: of the candidates before this one."""
-    kept = Kept()
-    rows = [*jsonl.read(folder / "applications.jsonl"), *jsonl.read(folder / "eliminated.jsonl")]
-    for row in sorted(rows, key=lambda row: int(row["number"])):
-        if before is None or row["number"] < before:
-            kept.note(row)
-    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +61,28 @@ class Goal:
         return kept.new >= self.tools and kept.applications >= self.applications
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """How an evolution is carried out."""
+
+    processes: int | None = None
+    """Candidates examined at once; None is one for each CPU."""
+    models: Models = field(default_factory=Models)
+    """Where `evolver` is given, it writes the candidates; our own operators do otherwise."""
+    budget: Budget = field(default_factory=Budget)
+    concurrency: int = 8
+    """Candidates that a model is asked for at once."""
+
+
+Rows = Callable[[list[Candidate], Kept, Callable[[], bool]], Iterator[bytes]]
+
+
 def evolve(
     workspace: Path,
     goal: Goal,
     *,
     run_seed: int = 0,
-    processes: int | None = None,
+    how: How = How(),
     tell: Told = lambda tools, note: None,
     ended: Callable[[], bool] = lambda: False,
 ) -> tuple[Kept, str]:
@@ -149,7 +92,7 @@ def evolve(
         workspace: the folder.
         goal: when it is enough.
         run_seed: decides everything together with what is there already.
-        processes: candidates made at once; None is one for each CPU.
+        how: who makes the candidates, and how many at once.
         tell: hears of the tools so far, with a note.
         ended: says whether to end early.
 
@@ -157,37 +100,62 @@ def evolve(
         What was kept, and why it ended.
 
     Raises:
-        ToolloomError: another process evolves in this workspace.
+        ToolloomError: another process evolves in this workspace; a model gave no reply.
     """
     folder = folder_of(workspace)
     with ExitStack() as stack:
         stack.callback(os.close, lock_folder(folder, "evolution"))
         good = stack.enter_context(jsonl.Appender(folder / "applications.jsonl"))
         bad = stack.enter_context(jsonl.Appender(folder / "eliminated.jsonl"))
-        kept, written = kept_in(folder), _written()
-        pool = stack.enter_context(
-            ProcessPoolExecutor(
-                processes or os.cpu_count() or 1,
-                mp_context=get_context("spawn"),
-                initializer=die_with,
-                initargs=(os.getpid(),),
-            )
-        )
+        kept, known = kept_in(folder), Field(workspace)
+        made = _rows(stack, folder, known, how)
         while not goal.reached(kept):
             start = kept.done // ROUND * ROUND
             base = kept if start == kept.done else kept_in(folder, before=start)
-            before, plan = base.new, _plan(base, written, run_seed, start)
-            for text in pool.map(make, plan[kept.done - start :], chunksize=2):
+            before, todo = base.new, plan(base, known, run_seed, start)
+            for text in made(todo[kept.done - start :], base, ended):
                 row = _admitted(orjson.loads(text), kept)
                 (good if "document" in row else bad).append(row)
                 kept.note(row)
                 tell(kept.new, f"{kept.applications} applications, {kept.done} candidates")
                 if goal.reached(kept) or ended():
-                    pool.shutdown(cancel_futures=True)
-                    return kept, "enough" if goal.reached(kept) else "interrupted"
-            if kept.new - before < GAIN * len(plan):
-                return kept, f"the last {len(plan)} candidates brought {kept.new - before} tools"
-    return kept, "enough"
+                    break
+            if goal.reached(kept) or ended():
+                break
+            if kept.new - before < GAIN * len(todo):
+                return kept, f"the last {len(todo)} candidates brought {kept.new - before} tools"
+    return kept, "enough" if goal.reached(kept) else "interrupted"
+
+
+def _rows(stack: ExitStack, folder: Path, known: Field, how: How) -> Rows:
+    """Return what makes the rows of a plan, in its order."""
+    pool = ProcessPoolExecutor(
+        how.processes or os.cpu_count() or 1,
+        mp_context=get_context("spawn"),
+        initializer=die_with,
+        initargs=(os.getpid(),),
+    )
+    stack.callback(pool.shutdown, cancel_futures=True)
+    config = how.models.evolver
+    if config is None:
+        return lambda some, base, ended: pool.map(make, some, chunksize=2)
+    journal = Journal(folder)
+    stack.callback(journal.close)
+    alone = Models(evolver=config)
+    models = OpenModels(
+        alone, budget=how.budget, journal=journal, folders=[known.workspace / "cache" / "models"]
+    )
+    sampler = models.sampler(ROLE)
+    if "max_tokens" not in config.model_fields_set:
+        sampler = replace(sampler, max_tokens=TOKENS)
+    inventor = Inventor(models, sampler, pool, how.concurrency)
+    stack.callback(inventor.close)
+    known.open_to_all = True
+
+    def rows(some: list[Candidate], base: Kept, ended: Callable[[], bool]) -> Iterator[bytes]:
+        return inventor.rows([ask_for(one, known.around(one, base)) for one in some], ended)
+
+    return rows
 
 
 def _admitted(row: dict[str, Any], kept: Kept) -> dict[str, Any]:
@@ -200,58 +168,6 @@ def _admitted(row: dict[str, Any], kept: Kept) -> dict[str, Any]:
     left_out = ("document", "examples", "edges")
     rest = {name: value for name, value in row.items() if name not in left_out}
     return rest | {"rule": why.rule, "detail": why.detail}
-
-
-def _written() -> dict[str, list[bytes]]:
-    """Return category -> applications that people wrote: parents from the first round on."""
-    found: dict[str, list[bytes]] = defaultdict(list)
-    for name in applications():
-        application = portable(remade(load_application(name), languages={}))
-        found[application.category].append(application.model_dump_json(by_alias=True).encode())
-    return found
-
-
-# --- the plan --------------------------------------------------------------------------------
-
-
-def thinnest(sizes: Mapping[str, int], known: Iterable[str]) -> list[str]:
-    """Return the categories, those with the fewest tools first."""
-    return sorted(known, key=lambda name: (sizes.get(name, 0), name))
-
-
-def _plan(
-    kept: Kept, written: Mapping[str, list[bytes]], run_seed: int, start: int
-) -> list[Candidate]:
-    """Return the candidates of a round: thin categories first, parents from what is kept."""
-    composed = categories()
-    order = thinnest(kept.sizes, {*composed, *written, *kept.parents})
-    thin = order[: max(1, (len(order) + 1) // 2)]
-    found: list[Candidate] = []
-    for number in range(start, start + ROUND):
-        chance = rng("evolve", run_seed, number)
-        category = thin[number % len(thin)]
-        fresh = category in composed and chance.random() < FRESH
-        parent, generation = _parent(kept, written.get(category, []), category, chance)
-        if fresh or parent is None:
-            category = category if category in composed else chance.choice(composed)
-            parent, generation = None, 0
-        changes = chance.choice((0, 1, 2, 3) if parent is None else (2, 3, 4))
-        own = seed("candidate", run_seed, number) % 2**31
-        found.append(Candidate(number, own, category, changes, generation, parent))
-    return found
-
-
-def _parent(
-    kept: Kept, written: list[bytes], category: str, chance: random.Random
-) -> tuple[bytes | None, int]:
-    pool = kept.parents.get(category, [])
-    place = int(chance.random() * (len(pool) + len(written)))
-    if place < len(written):
-        return written[place], 0
-    if not pool:
-        return None, 0
-    name, generation = pool[place - len(written)]
-    return kept.documents[name], generation
 
 
 # --- use of what is kept ---------------------------------------------------------------------
@@ -325,6 +241,6 @@ def _ancestry(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "parents": row["parents"],
             "generation": row["generation"],
             "seed": step["seed"],
-            "model": None,
-            "prompt": None,
+            "model": step.get("model"),
+            "prompt": step.get("prompt"),
         }

@@ -21,7 +21,7 @@ from synth.core.seeds import rng
 from synth.pipeline.proving import prove, subject_of
 from tool_registry.composer import compose
 from tool_registry.edits import portable, remade
-from tool_registry.elimination import Elimination, examine
+from tool_registry.elimination import Elimination, Proof, examine
 from tool_registry.operator import OPERATORS, Change, evolve
 
 
@@ -109,7 +109,7 @@ def _chain(
         made.child = evolved.application
         made.changes += evolved.changes
     if made.changes:
-        name = f"{re.sub(r'_e[0-9]+$', '', base.application)[:50]}_e{candidate.number}"
+        name = f"{re.sub(r'_[em][0-9]+$', '', base.application)[:50]}_e{candidate.number}"
         made.child = portable(remade(made.child, application=name))
     return made
 
@@ -145,14 +145,19 @@ def _row(
     }
     if found is not None:
         return orjson.dumps(row | {"rule": found.rule, "detail": found.detail[:500]})
-    graph = Graph(Engine(made.child))
-    row["examples"] = {
-        name: {"succeeds": e.succeeds, "fails": e.fails, "error": e.error}
-        for name, e in proof.examples.items()
+    return orjson.dumps(row | kept_document(made.child, proof))
+
+
+def kept_document(child: Application, proof: Proof) -> dict[str, Any]:
+    """Return what a row has of an application that is kept: itself, example calls, edges."""
+    return {
+        "examples": {
+            name: {"succeeds": e.succeeds, "fails": e.fails, "error": e.error}
+            for name, e in proof.examples.items()
+        },
+        "edges": [list(edge) for edge in _edges(Graph(Engine(child)))],
+        "document": child.model_dump(mode="json", by_alias=True, exclude_defaults=True),
     }
-    row["edges"] = [list(edge) for edge in _edges(graph)]
-    row["document"] = made.child.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return orjson.dumps(row)
 
 
 def _edges(graph: Graph) -> Iterator[tuple[str, str, str, str]]:

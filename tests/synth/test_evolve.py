@@ -15,7 +15,8 @@ from synth.core.application import Application
 from synth.core.config import Config
 from synth.core.errors import UnknownName
 from synth.core.store import Workspace
-from synth.pipeline.evolve import Goal, enter, evolve, evolved, kept_in
+from synth.pipeline.candidates import kept_in
+from synth.pipeline.evolve import Goal, How, enter, evolve, evolved
 from synth.pipeline.worlds import open_worlds
 from tool_registry.distributions import distributions
 
@@ -25,7 +26,7 @@ GOAL = Goal(120, 4)
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("evolved")
-    kept, why = evolve(path, GOAL, run_seed=3, processes=2)
+    kept, why = evolve(path, GOAL, run_seed=3, how=How(processes=2))
     assert why == "enough"
     assert kept.new >= GOAL.tools
     assert kept.applications >= GOAL.applications
@@ -85,7 +86,7 @@ def test_a_killed_evolution_goes_on_to_the_same_files(workspace: Path, tmp_path:
     assert not _alive(process.pid)
     with file.open("ab") as torn:
         torn.write(b'{"number": 7, "applica')
-    evolve(tmp_path, GOAL, run_seed=3, processes=1)
+    evolve(tmp_path, GOAL, run_seed=3, how=How(processes=1))
     done = kept_in(workspace / "evolved").done
     for name in ("applications", "eliminated"):
         again = [row for row in rows(tmp_path, name) if row["number"] < done]

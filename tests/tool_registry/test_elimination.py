@@ -102,11 +102,11 @@ def test_a_tool_does_the_same_under_another_name_of_its_parameters(bank: Applica
 def test_a_pool_refuses_what_it_has_and_counts_what_is_new(bank: Application) -> None:
     pool = Pool()
     assert pool.refuses(bank) is None
-    assert pool.add(bank) == len(bank.specs)
+    assert pool.add(bank) == list(bank.specs)
     found = pool.refuses(described(bank, "Find customers of the bank by name."))
     assert found is not None
     assert found.rule == "duplicate"
-    assert pool.add(described(bank, "Find customers of the bank by name.")) == 1
+    assert len(pool.add(described(bank, "Find customers of the bank by name."))) == 1
 
 
 def test_calls_that_prove_an_application_are_made_on_its_own_data() -> None:

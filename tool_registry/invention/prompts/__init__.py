@@ -1,0 +1,1 @@
+"""Prompts of evolution by a model."""
