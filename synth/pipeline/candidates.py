@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from synth.core.store import Workspace
 from synth.pipeline.evolving import Candidate
 from synth.pipeline.inventing import Around, counts, crawled
 from tool_registry.composer import categories
+from tool_registry.composer.vocabulary import vocabulary
 from tool_registry.edits import portable, remade
 from tool_registry.elimination import Pool
 
@@ -120,9 +122,8 @@ class Field:
 
     def __init__(self, workspace: Path) -> None:
         self.workspace = workspace
-        self._store = Workspace(workspace)
-        with self._store.read() as con:
-            self.real = counts(con)
+        with Workspace(workspace).read() as con:
+            self.real, self.foreign = counts(con), crawled(con)
         self.composed = categories()
         self.written = _written()
         self.open_to_all = False
@@ -138,15 +139,21 @@ class Field:
     def around(self, candidate: Candidate, kept: Kept) -> Around:
         """Return what a model is told of the category of a candidate."""
         category = candidate.category
-        with self._store.read() as con:
-            foreign = crawled(con, category, candidate.seed)
-        written = [Application.model_validate_json(d).summary for d in self.written[category]]
+        documents = map(Application.model_validate_json, self.written.get(category, ()))
+        written = [document.summary for document in documents]
         return Around(
             thinnest_effect(kept.cells, self.real, category),
-            foreign,
-            (*written, *kept.summaries[category]),
+            tuple(self.foreign.get(category, ())),
+            (*written, *kept.summaries.get(category, ())),
             tuple(sorted({*self.composed, *self.written, *kept.parents})),
+            self.nouns,
         )
+
+    @cached_property
+    def nouns(self) -> tuple[str, ...]:
+        """Return the things of all fields that the composer knows."""
+        known = (vocabulary(name).entities.values() for name in self.composed)
+        return tuple(sorted({entity.noun for entities in known for entity in entities}))
 
 
 def _written() -> dict[str, list[bytes]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -36,15 +37,20 @@ LOOK_S = 0.5
 """Seconds between two looks at whether to end early."""
 SHOWN = 3
 """Tools of a parent that a model is shown in full and may write anew."""
-FOREIGN = 3
-"""Crawled tools that a model is shown."""
+FOREIGN, POOL = 3, 40
+"""Crawled tools that a model is shown, of so many of a category."""
+HINTS = 3
+"""Things that a new application may have to do with, so that no two are asked for alike."""
 OTHERS = 8
 """Applications of a category that a model is told of."""
 _CHANCES = {"new_application": 4}
 """How often an operator is asked for beside the others of its form."""
 _CRAWLED = """
-SELECT c.tool, t.name, t.description, t.parameters FROM catalogue c JOIN tools t USING (tool)
-WHERE c.listed AND c.application IS NULL AND c.category = ? ORDER BY hash(c.tool, ?), c.tool LIMIT ?
+SELECT t.category, t.tool, t.name, v.description, v.parameters
+FROM tools t JOIN tool_versions v USING (tool, version)
+WHERE t.listed AND t.application IS NULL AND t.category IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY t.category ORDER BY hash(t.tool), t.tool) <= ?
+ORDER BY t.category, hash(t.tool), t.tool
 """
 
 
@@ -67,6 +73,8 @@ class Around:
     """Summaries of the applications that are there."""
     categories: tuple[str, ...]
     """All fields that have applications."""
+    nouns: tuple[str, ...] = ()
+    """Things of all fields."""
 
 
 def ask_for(candidate: Candidate, around: Around) -> Asked:
@@ -90,13 +98,16 @@ def ask_for(candidate: Candidate, around: Around) -> Asked:
         effect=around.effect,
         parent=parent,
         shown=shown,
-        foreign=around.foreign if way != "new_category" else (),
-        others=tuple(chance.sample(around.others, min(OTHERS, len(around.others))))
-        if way == "new_application"
-        else (),
+        foreign=_some(around.foreign, FOREIGN, chance) if way != "new_category" else (),
+        others=_some(around.others, OTHERS, chance) if way == "new_application" else (),
         categories=around.categories,
+        hints=_some(around.nouns, HINTS, chance) if parent is None else (),
     )
     return Asked(candidate, wish)
+
+
+def _some(values: Sequence[T], count: int, chance: random.Random) -> tuple[T, ...]:
+    return tuple(chance.sample(values, min(count, len(values))))
 
 
 def _shown(parent: Application, chance: random.Random) -> tuple[str, ...]:
@@ -105,16 +116,16 @@ def _shown(parent: Application, chance: random.Random) -> tuple[str, ...]:
         for name, tool in parent.tools.items()
         if tool.by == "agent" and name != parent.handoff and shown_tool(name, parent)
     ]
-    return tuple(sorted(chance.sample(held, min(SHOWN, len(held)))))
+    return tuple(sorted(_some(held, SHOWN, chance)))
 
 
-def crawled(con: duckdb.DuckDBPyConnection, category: str, own: int) -> tuple[Foreign, ...]:
-    """Return a few crawled tools of a category: the same for the same registry and `own`."""
-    found = con.execute(_CRAWLED, [category, own, FOREIGN]).fetchall()
-    return tuple(
-        Foreign(tool, name, description or "", tuple(orjson.loads(schema).get("properties", {})))
-        for tool, name, description, schema in found
-    )
+def crawled(con: duckdb.DuckDBPyConnection) -> dict[str, list[Foreign]]:
+    """Return category -> some of its crawled tools: the same for the same registry."""
+    found: dict[str, list[Foreign]] = defaultdict(list)
+    for category, tool, name, description, schema in con.execute(_CRAWLED, [POOL]).fetchall():
+        parameters = tuple(orjson.loads(schema).get("properties", {}))
+        found[category].append(Foreign(tool, name, description or "", parameters))
+    return found
 
 
 class Inventor:
@@ -134,7 +145,7 @@ class Inventor:
         self._runner = asyncio.Runner()
         self._free = asyncio.Semaphore(concurrency)
 
-    def rows(self, plan: Sequence[Asked], ended: Callable[[], bool]) -> Iterator[bytes]:
+    def rows(self, plan: Iterable[Asked], ended: Callable[[], bool]) -> Iterator[bytes]:
         """Yield a row for each candidate, until all are done or `ended` says so.
 
         Raises:

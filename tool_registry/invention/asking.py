@@ -85,6 +85,8 @@ class Wish:
     others: tuple[str, ...] = ()
     """Summaries of applications that exist."""
     categories: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    """Things that it may have to do with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def _page(wish: Wish, rules: str, task: str) -> list[dict[str, Any]]:
         "page",
         task=task,
         effect=wish.effect,
+        hints=", ".join(wish.hints),
         changes=WAYS[wish.way].form is Change,
         others=quoted(wish.others) if wish.others else "",
         foreign=quoted(foreign) if foreign else "",

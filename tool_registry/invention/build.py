@@ -114,9 +114,11 @@ def changed(parent: Application, change: Change, shown: Iterable[str], number: i
         if name in seed:
             raise Misfit(f"the table {name!r} exists already")
         seed[name] = seeded(table, {**dict.fromkeys(parent.seed), **tables})
-    old = {name: tool.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-           for name, tool in parent.tools.items()}  # fmt: skip
-    tools = {t.name: _kept(_tool(t, seed), old.get(t.name)) for t in change.tools}
+    tools = {
+        tool.name: _kept(_tool(tool, seed), document["tools"].get(tool.name))
+        for tool in change.tools
+        if not _same(tool, parent)
+    }
     sql = "\n".join([document["schema"].rstrip(), *map(ddl, change.tables)])
     added = {f"{t.name}.{c.name}" for t in change.tables for c in t.columns if c.kind == "money"}
     document |= {
@@ -131,6 +133,12 @@ def changed(parent: Application, change: Change, shown: Iterable[str], number: i
     return _checked(document)
 
 
+def _same(tool: Tool, parent: Application) -> bool:
+    """Say whether a tool is written as it was shown."""
+    shown = shown_tool(tool.name, parent) if tool.name in parent.tools else None
+    return shown is not None and Tool.model_validate(shown) == tool
+
+
 def shown_tool(name: str, application: Application) -> dict[str, Any] | None:
     """Return a tool in the form in which a model writes one; None if it has no such form."""
     tool = application.tools[name]
@@ -142,12 +150,12 @@ def shown_tool(name: str, application: Application) -> dict[str, Any] | None:
         means = next((m for m, op in _PARTLY.items() if p.match and op == p.op), "setting")
         means = "id" if p.entity else "new_value" if p.sets else means
         column = p.entity or p.match or p.sets or ""
-        words = {"words": [str(word) for word in p.enum]} if p.enum else {}
+        said = {"column": column, "optional": p.optional, "minimum": p.minimum,
+                "maximum": p.maximum, "words": [str(word) for word in p.enum or ()]}  # fmt: skip
         parameters.append(
             {"name": key, "type": p.type, "description": p.description, "means": means}
-            | ({"column": column} if column else {}) | words
-            | ({"optional": True} if p.optional else {})
-        )  # fmt: skip
+            | {name: value for name, value in said.items() if value not in ("", False, None, [])}
+        )
     return {
         "name": name,
         "description": tool.description,
@@ -207,7 +215,7 @@ def _parameter(p: Parameter, tool: str, seed: Mapping[str, Any]) -> dict[str, An
     if p.optional:
         found["optional"] = True
     if p.words:
-        found["enum"] = list(p.words)
+        found["enum"] = [_valued(word, p, where) for word in p.words]
     for name in ("minimum", "maximum"):
         if getattr(p, name) is not None and p.type in ("integer", "number"):
             found[name] = getattr(p, name)
@@ -215,10 +223,6 @@ def _parameter(p: Parameter, tool: str, seed: Mapping[str, Any]) -> dict[str, An
         return found
     table, _, column = p.column.partition(".")
     columns = (seed.get(table) or {}).get("columns") or {}
-    literal = (seed.get(table) or {}).get("rows") or [{}]
-    if column != "id" and column not in columns and column not in literal[0]:
-        what = f"of {table}: {', '.join(columns)}" if columns else f"tables: {', '.join(seed)}"
-        raise Misfit(f"{where}.column: there is no column {p.column!r}; {what}")
     if p.means == "id":
         found["entity"] = f"{table}.id"
     elif p.means == "new_value":
@@ -226,6 +230,16 @@ def _parameter(p: Parameter, tool: str, seed: Mapping[str, Any]) -> dict[str, An
     else:
         found |= {"match": p.column, "op": _PARTLY[p.means]}
     return found
+
+
+def _valued(word: str, p: Parameter, where: str) -> Any:
+    """Return one of the values of a parameter, of its type."""
+    if p.type not in ("integer", "number"):
+        return word
+    try:
+        return int(word) if p.type == "integer" else float(word)
+    except ValueError:
+        raise Misfit(f"{where}.words: {word!r} is no {p.type}") from None
 
 
 def _drawn(made: Any, where: str, listed: bool) -> dict[str, Any]:

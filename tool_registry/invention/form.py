@@ -14,7 +14,7 @@ from pydantic import Field
 from synth.core.application import Name
 from synth.core.types import Frozen
 
-Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=400)]
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=600)]
 Sql: TypeAlias = Annotated[str, Field(min_length=1, max_length=1_500)]
 Kind: TypeAlias = Literal[
     "name", "person", "email", "phone", "city", "street", "company", "code", "phrase", "choice",
@@ -96,8 +96,8 @@ class Tool(Frozen):
     description: Text
     effect: Literal["read", "write", "destructive"]
     parameters: Annotated[tuple[Parameter, ...], Field(max_length=12)]
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=12)]
-    intent: Annotated[str, Field(max_length=400)] = ""
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=20)]
+    intent: Annotated[str, Field(max_length=1_000)] = ""
     """Of a write: what a user would like to do."""
     questions: Annotated[tuple[Question, ...], Field(max_length=6)] = ()
 
