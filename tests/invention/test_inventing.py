@@ -139,6 +139,7 @@ def invented(rehearsed, tmp_path_factory):
     return workspace, ends, requests
 
 
+@pytest.mark.claim("k2-evolution")
 def test_each_candidate_ends_as_its_replies_deserve(invented):
     workspace, ends, _ = invented
     rows = rows_of(workspace)

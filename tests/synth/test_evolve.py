@@ -45,6 +45,7 @@ def _alive(group: int) -> bool:
     return True
 
 
+@pytest.mark.claim("k2-evolution")
 def test_all_that_is_kept_runs_as_it_was_proved(workspace: Path) -> None:
     for row in rows(workspace, "applications"):
         application = Application.model_validate(row["document"])
