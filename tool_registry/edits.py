@@ -147,6 +147,11 @@ def around(tool: Tool, *, before: Iterable[Step] = (), after: Iterable[Step] = (
     return remade(tool, steps=(*before, *steps[:at], *after, *steps[at:]))
 
 
+def told(tool: Tool, sentence: str) -> Tool:
+    """Return a tool whose description ends with a further sentence."""
+    return remade(tool, description=f"{tool.description.strip().rstrip('.')}. {sentence}")
+
+
 # --- tables ----------------------------------------------------------------------------------
 
 

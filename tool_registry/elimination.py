@@ -15,6 +15,7 @@ from typing import Any
 from synth.core import schemas
 from synth.core.application import Application, Parameter, Tool
 from synth.core.canonical import content_key
+from tool_registry.purpose import purpose
 
 RULES = {
     "crash": "the operator failed, or what it made is no application",
@@ -30,13 +31,14 @@ RULES = {
     "schema": "parameters that are no valid JSON Schema, or too many",
     "unsound": "the lint of applications finds errors",
     "no_refusal": "a tool for which no call fails",
-    "duplicate": "every tool does what another one does",
-    "near_duplicate": "nearly every tool does what another one does",
+    "same_behaviour": "two tools that do the same on the same state, whatever their SQL",
+    "duplicate": "every tool is for what another one is for",
+    "near_duplicate": "nearly every tool is for what another one is for",
 }
 """Rule -> what it drops."""
 
 NEARLY = 0.9
-"""Share of an application's tools that do what others do, from which it is dropped."""
+"""Share of an application's tools that are for what others are for, from which it is dropped."""
 MOST_PARAMETERS = 24
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,62}")
 _MACHINE = re.compile(
@@ -92,6 +94,8 @@ class Proof:
 
     findings: tuple[str, ...] = ()
     examples: Mapping[str, Example] = field(default_factory=dict)
+    alike: tuple[tuple[str, str], ...] = ()
+    """Pairs of tools of which the same calls on the same state had the same results and effects."""
 
 
 def behaviour(tool: Tool) -> str:
@@ -120,12 +124,6 @@ def _taken(parameter: Parameter) -> Any:
     inner = parameter.properties or {}
     items = parameter.items and _taken(parameter.items)
     return [found, items, {name: _taken(p) for name, p in inner.items()}]
-
-
-def definition(application: Application, name: str) -> str:
-    """Return a key of a tool as an agent is shown it."""
-    spec = application.specs[name]
-    return content_key([spec.name, spec.description, spec.parameters])
 
 
 def examine(
@@ -188,32 +186,32 @@ def _proved(child: Application, proof: Proof) -> Elimination | None:
             return Elimination("no_example", name)
         if example.fails is None:
             return Elimination("no_refusal", name)
+    for one, other in proof.alike:
+        return Elimination("same_behaviour", f"{other} does what {one} does")
     return None
 
 
 class Pool:
-    """What is known of all applications that were kept: what their tools do, and how they look."""
+    """What the tools of all applications that were kept are for (`tool_registry.purpose`)."""
 
     def __init__(self) -> None:
-        self.behaviours: set[str] = set()
-        self.definitions: set[str] = set()
+        self.purposes: set[str] = set()
 
     def refuses(self, application: Application) -> Elimination | None:
         """Return why an application adds nothing to the pool, or None."""
-        found = [behaviour(tool) for tool in application.tools.values()]
-        known = sum(key in self.behaviours for key in found)
+        found = [purpose(tool) for tool in application.tools.values()]
+        known = sum(key in self.purposes for key in found)
         rule = "duplicate" if known == len(found) else "near_duplicate"
         if known >= NEARLY * len(found):
-            return Elimination(rule, f"{known} of {len(found)} tools do what others do")
+            return Elimination(rule, f"{known} of {len(found)} tools are for what others are for")
         return None
 
     def add(self, application: Application) -> list[str]:
-        """Note an application; return those of its tools that nobody has been shown before."""
-        self.behaviours.update(behaviour(tool) for tool in application.tools.values())
+        """Note an application; return those of its tools that are for something new."""
         new = []
         for name in application.specs:
-            shown = definition(application, name)
-            if shown not in self.definitions:
-                self.definitions.add(shown)
+            key = purpose(application.tools[name])
+            if key not in self.purposes:
+                self.purposes.add(key)
                 new.append(name)
         return new

@@ -28,6 +28,7 @@ Kind: TypeAlias = Literal["constrain", "deepen", "concretise", "steps", "input",
 in breadth."""
 
 _CHOICES = r"\b{}\b[^,]*?CHECK\s*\(\s*{}\s+IN\s*\(([^()]*)\)\s*\)"
+_KEY = re.compile(r"\b[A-Z]{1,6}-?[0-9]{2,6}\b")
 _TABLE = r"CREATE TABLE\s+{}\s*\(.*?\)\s*STRICT"
 
 
@@ -111,6 +112,50 @@ class Subject:
                     return f"the {singular(table)} of {{{{ {path} }}}}"
         return None
 
+    def nature(self, table: str) -> str:
+        """Return what rows of a table are: a person (the user), a record, a detail or a thing.
+
+        Records belong to a user, at however many removes; where there is none, they lead to rows.
+        Details are the satellites of other rows: nothing more is made of them.
+        """
+        user = self.application.user.table
+        if table == user:
+            return "person"
+        if any(table.endswith(f"_{kind}") for kind in vocabulary()["satellites"]):
+            return "detail"
+        return "record" if self._leads(table, user, frozenset()) else "thing"
+
+    def _leads(self, table: str, user: str | None, seen: frozenset[str]) -> bool:
+        to = {field.references for field in self.tables[table].values() if field.references}
+        if user is None:
+            return bool(to)
+        seen |= {table}
+        return user in to or any(self._leads(other, user, seen) for other in to - seen)
+
+    def having(self, entry: Mapping[str, Any]) -> list[str]:
+        """Return the tables whose rows may have what the vocabulary gives this entry."""
+        return [
+            t for t in self.subjects if self.nature(t) in entry["of"] and t in self.application.seed
+        ]
+
+    def row(self, table: str, what: str = "") -> Parameter:
+        """Return a parameter that takes the key of a row, described with an example.
+
+        Args:
+            table: whose row.
+            what: the row in words, where `the parcel` is not enough.
+        """
+        what = what or f"the {singular(table)}"
+        about = f"Identifier of {what}"
+        for tool in self.application.tools.values():
+            for parameter in tool.parameters.values():
+                if parameter.entity == f"{table}.id":
+                    example = _KEY.search(parameter.description)
+                    if example:
+                        about += f", such as {example[0]}"
+                        return Parameter(type="string", entity=f"{table}.id", description=about)
+        return Parameter(type="string", entity=f"{table}.id", description=about)
+
     def filtered(self, tool: str) -> dict[str, str]:
         """Return result column -> origin, for the columns of a list that have one."""
         return {name: origin for name, origin in self.results[tool].items() if origin}
@@ -139,6 +184,8 @@ class Operator:
     """What it does, in a sentence."""
     apply: Apply
     """Returns None where the application gives it nothing to work on."""
+    times: int = 1
+    """How often one candidate may get it: several times where each brings something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +216,20 @@ class Evolved:
     changes: tuple[Change, ...] = field(default=())
 
 
+@lru_cache(maxsize=256)
+def operator_called(name: str) -> Operator:
+    """Return an operator by its name; looking for plug-ins costs more than most of them."""
+    operator: Operator = OPERATORS.get(name)
+    return operator
+
+
+def drawn(rng: random.Random) -> list[str]:
+    """Return the operators in an order to try them in, each as often as it may be applied."""
+    order = [name for name in OPERATORS.names() for _ in range(operator_called(name).times)]
+    rng.shuffle(order)
+    return order
+
+
 def evolve(name: str, subject: Subject, seed: int) -> Evolved | None:
     """Apply the operator `name`; None where it has nothing to work on.
 
@@ -180,7 +241,7 @@ def evolve(name: str, subject: Subject, seed: int) -> Evolved | None:
     Raises:
         UnknownName: no such operator.
     """
-    operator: Operator = OPERATORS.get(name)
+    operator = operator_called(name)
     parent = subject.application
     edit = operator.apply(subject, seeded("evolve", name, parent.key, seed))
     if edit is None:
@@ -203,7 +264,8 @@ def vocabulary() -> dict[str, Any]:
 def singular(table: str) -> str:
     """Return the noun of one row: `loan_items` -> `loan item`."""
     word = table.replace("_", " ")
-    for ending, instead in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch")):
+    endings = (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"))
+    for ending, instead in (*endings, ("men", "man")):
         if word.endswith(ending):
             return word[: -len(ending)] + instead
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--to", type=positive, default=1000, metavar="N",
-        help="tools, each with other words or parameters than all others (default: 1000)",
+        help="tools, each for something that no other one is for (default: 1000)",
     )  # fmt: skip
     parser.add_argument(
         "--applications", type=positive, default=1, metavar="N", help="at least so many"
@@ -86,8 +86,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
     found = [
         f"{report['applications']} applications with {report['tools']} tools from "
         f"{report['candidates']} candidates: {report['ended']}",
-        f"{report['different_tools']} tools differ in words or parameters, "
-        f"{report['different_behaviours']} in what they do",
+        f"{report['different_tools']} tools are each for something that no other one is for",
         "eliminated, by rule and operator:",
     ]
     for rule, operators in report["eliminated"].items():

@@ -28,6 +28,11 @@ ROUND = 96
 """Candidates that are planned at once, from what was kept before."""
 FRESH = 0.7
 """Share of candidates that are composed anew; the others have a parent that was kept."""
+CHANGES = (6, 7, 8, 9, 10)
+"""How many operators a composed candidate gets: what is composed is soon known, what operators
+make of it is not."""
+MORE = (4, 5, 6)
+"""How many a candidate gets whose parent was kept."""
 EFFECTS = ("destructive", "write", "read")
 
 
@@ -44,7 +49,7 @@ class Kept:
     applications: int = 0
     tools: int = 0
     new: int = 0
-    """Tools that no other application shows in the same words with the same parameters."""
+    """Tools that are for something no other tool is for (`tool_registry.purpose`)."""
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(category, effect) -> new tools."""
     summaries: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -96,7 +101,6 @@ class Kept:
             "applications": self.applications,
             "tools": self.tools,
             "different_tools": self.new,
-            "different_behaviours": len(self.pool.behaviours),
             "eliminated": {rule: dict(c.most_common()) for rule, c in sorted(eliminated.items())},
             "operators": dict(self.used.most_common()),
             "repaired": dict(self.repaired.most_common()),
@@ -208,7 +212,7 @@ def plan(kept: Kept, known: Field, run_seed: int, start: int) -> list[Candidate]
         if fresh or parent is None:
             category = category if category in fillable else chance.choice(known.composed)
             parent, generation = None, 0
-        changes = chance.choice((0, 1, 2, 3) if parent is None else (2, 3, 4))
+        changes = chance.choice(CHANGES if parent is None else MORE)
         own = seed("candidate", run_seed, number) % 2**31
         found.append(Candidate(number, own, category, changes, generation, parent))
     return found

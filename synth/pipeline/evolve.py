@@ -53,7 +53,7 @@ class Goal:
     """When an evolution is done."""
 
     tools: int
-    """Tools, each with other words or parameters than all others."""
+    """Tools, each for something no other one is for (`tool_registry.purpose`)."""
     applications: int = 1
 
     def reached(self, kept: Kept) -> bool:

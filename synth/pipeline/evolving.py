@@ -22,7 +22,7 @@ from synth.pipeline.proving import prove, subject_of
 from tool_registry.composer import compose
 from tool_registry.edits import portable, remade
 from tool_registry.elimination import Elimination, Proof, examine
-from tool_registry.operator import OPERATORS, Change, evolve
+from tool_registry.operator import Change, drawn, evolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,7 @@ def make(candidate: Candidate) -> bytes:
     else:
         base = remade(Application.model_validate_json(candidate.parent), languages={})
         origin = {}
-    order = list(OPERATORS.names())
-    chance = rng("evolution", candidate.number, candidate.seed)
-    chance.shuffle(order)
+    order = drawn(rng("evolution", candidate.number, candidate.seed))
     found, proof, made = None, None, _chain(candidate, base, order)
     for _ in range(2):  # once more without the change that made it unsound
         parent = base if candidate.parent else None

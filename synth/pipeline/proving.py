@@ -11,6 +11,7 @@ from simulators.sql.engine import Engine
 from simulators.sql.lint import LintReport, lint
 from synth.core.application import Application
 from synth.core.errors import ToolloomError
+from synth.pipeline.alike import alike
 from tool_registry.elimination import Example, Proof
 from tool_registry.operator import Field, Subject
 
@@ -58,7 +59,12 @@ def prove(application: Application, only: Collection[str] | None = None) -> Proo
         report = lint(engine, draws=DRAWS, enough=ENOUGH, only=only)
     if report.errors:
         return Proof(tuple(str(finding) for finding in report.errors))
-    return Proof((), _examples(engine, report))
+    examples = _examples(engine, report)
+    succeeded = {name: figures.examples.get("ok", ()) for name, figures in report.figures.items()}
+    environment = engine.environment()
+    same = tuple(alike(environment, application, succeeded, SEED))
+    environment.rest()
+    return Proof((), examples, same)
 
 
 def _examples(engine: Engine, report: LintReport) -> dict[str, Example]:

@@ -19,6 +19,7 @@ from synth.pipeline.candidates import kept_in
 from synth.pipeline.evolve import Goal, How, enter, evolve, evolved
 from synth.pipeline.worlds import open_worlds
 from tool_registry.distributions import distributions
+from tool_registry.purpose import purpose
 
 GOAL = Goal(120, 4)
 
@@ -62,12 +63,13 @@ def test_all_that_is_kept_runs_as_it_was_proved(workspace: Path) -> None:
 
 def test_counts_are_made_of_the_files_alone(workspace: Path) -> None:
     kept = kept_in(workspace / "evolved")
-    shown = [
-        (spec.name, spec.description, str(spec.parameters))
+    found = [
+        purpose(application.tools[name])
         for row in rows(workspace, "applications")
-        for spec in Application.model_validate(row["document"]).specs.values()
+        for application in [Application.model_validate(row["document"])]
+        for name in application.specs
     ]
-    assert (kept.tools, kept.new) == (len(shown), len(set(shown)))
+    assert (kept.tools, kept.new) == (len(found), len(set(found)))
     assert kept.done == len(rows(workspace, "applications")) + len(rows(workspace, "eliminated"))
 
 

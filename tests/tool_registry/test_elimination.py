@@ -106,7 +106,7 @@ def test_a_pool_refuses_what_it_has_and_counts_what_is_new(bank: Application) ->
     found = pool.refuses(described(bank, "Find customers of the bank by name."))
     assert found is not None
     assert found.rule == "duplicate"
-    assert len(pool.add(described(bank, "Find customers of the bank by name."))) == 1
+    assert pool.add(described(bank, "Find customers of the bank by name.")) == []
 
 
 def test_calls_that_prove_an_application_are_made_on_its_own_data() -> None:

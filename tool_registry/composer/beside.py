@@ -57,6 +57,12 @@ def handoff(plan: Plan) -> tuple[str, dict[str, Any]]:
 # --- things kept in mind ---
 
 
+def _past(verb: str) -> str:
+    if verb.endswith("e"):
+        return f"{verb}d"
+    return f"{verb}{verb[-1]}ed" if verb == "star" else f"{verb}ed"
+
+
 def _list_saved(plan: Plan, thing: Part) -> Tools:
     key, owner, entity = plan.key(plan.owner), plan.owner, thing.entity
     table = tables.saved_table(thing)
@@ -65,8 +71,7 @@ def _list_saved(plan: Plan, thing: Part) -> Tools:
         f"SELECT t.id, {names} FROM {table} s JOIN {thing.table} t ON t.id = s.{thing.name}_id "
         f"WHERE s.{owner.name}_id = :{key} ORDER BY t.name, t.id"
     )
-    verb = entity.saved
-    past = verb + ("d" if verb.endswith("e") else "ed")
+    past = _past(entity.saved)
     about = f"List the {entity.nouns} that {phrases.a(owner.entity.noun)} has {past}, by name."
     return {
         plan.style.tool("list", f"{past}_{thing.table}"): read(
@@ -82,7 +87,7 @@ def _save(plan: Plan, thing: Part) -> Tools:
     there = (
         f"EXISTS (SELECT 1 FROM {table} WHERE {owner.name}_id = :{key} AND {thing.name}_id = :{of})"
     )
-    past = verb + ("d" if verb.endswith("e") else "ed")
+    past = _past(verb)
     name = f"{{% if {of}.name %}}{{{{ {of}.name }}}}{{% else %}}{phrases.a(noun)}{{% endif %}}"
     mine = f"SELECT {thing.name}_id FROM {table} WHERE {owner.name}_id = :user_id"
     parameters = {key: key_parameter(plan, owner), of: key_parameter(plan, thing)}

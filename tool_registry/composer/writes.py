@@ -199,7 +199,7 @@ def _setting(attribute: Attribute, noun: str, until: str) -> str:
     """Return what a tool does that changes one attribute."""
     about = attribute.about[0].lower() + attribute.about[1:]
     if attribute.kind == "flag":
-        return f"Change {about}, in {phrases.a(noun)}{until}."
+        return f"Change for {phrases.a(noun)} {about}{until and ','}{until}."
     return f"Change the {attribute.label} of {phrases.a(noun)} ({about}){until}."
 
 

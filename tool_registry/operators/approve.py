@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 
 from synth.core.application import Generator, Parameter, SeedTable, Tool
-from tool_registry.edits import around, free, orphans, step, with_table, with_tools
+from tool_registry.composer.phrases import a
+from tool_registry.edits import around, free, orphans, step, told, with_table, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular, vocabulary
 
 
@@ -20,7 +21,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         for table in [p.entity.split(".")[0]]
         if table in subject.subjects
         and table in application.seed
-        and table != application.user.table
+        and subject.nature(table) == "record"
     ]
     if not found:
         return None
@@ -46,15 +47,16 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         },
     )
     key, _ = subject.subjects[table]
-    wanted = _Wanted(records, fk, key, noun, kind, entry["said"])
+    wanted = _Wanted(records, fk, key, noun, kind, entry["said"], subject.row(table))
     named = subject.named(table, key) or ""
-    tools = {grant: _grant(wanted, table, named, name), lister: _lister(wanted, table)}
+    tools = {grant: _grant(wanted, named, name), lister: _lister(wanted)}
     guard = step(
         require=f"SELECT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{parameter})",
         error=f"no_{kind}",
         message=f"The {noun} {{{parameter}!r}} has not been {entry['said']}; use {grant} first.",
     )
-    changed = around(subject.writes[name], before=[guard])
+    needs = f"Refused unless the {noun} has been {entry['said']}; see `{grant}`."
+    changed = told(around(subject.writes[name], before=[guard]), needs)
     after = (*application.after_seed, *orphans(application, records, fk, table))
     application = with_table(application, ddl, records, seed, after_seed=after)
     words = f"{name} needs the {kind.replace('_', ' ')} of the {noun}, which {grant} enters"
@@ -72,15 +74,16 @@ class _Wanted:
     noun: str
     kind: str
     said: str
+    row: Parameter
 
 
-def _grant(wanted: _Wanted, table: str, named: str, needed_by: str) -> Tool:
+def _grant(wanted: _Wanted, named: str, needed_by: str) -> Tool:
     records, fk, key = wanted.table, wanted.fk, wanted.key
     return Tool(
-        description=f"Enter the {wanted.kind.replace('_', ' ')} of a {wanted.noun}. "
-        f"{needed_by} needs it.",
+        description=f"Enter that {a(wanted.noun)} has been {wanted.said} today. `{needed_by}` is "
+        "refused without it. Refused if it was entered before.",
         effect="write",
-        parameters={key: _row(wanted, table)},
+        parameters={key: wanted.row},
         steps=(
             step(
                 require=f"SELECT NOT EXISTS (SELECT 1 FROM {records} WHERE {fk} = :{key})",
@@ -97,19 +100,16 @@ def _grant(wanted: _Wanted, table: str, named: str, needed_by: str) -> Tool:
     )
 
 
-def _lister(wanted: _Wanted, table: str) -> Tool:
+def _lister(wanted: _Wanted) -> Tool:
     where = f"WHERE {wanted.fk} = :{wanted.key} ORDER BY day, id"
     return Tool(
-        description=f"Show when a {wanted.noun} was {wanted.said}, if it was.",
+        description=(
+            f"Show on which day {a(wanted.noun)} was {wanted.said}; an empty list if it never was."
+        ),
         effect="read",
-        parameters={wanted.key: _row(wanted, table)},
+        parameters={wanted.key: wanted.row},
         steps=(step(returns=f"SELECT id, day FROM {wanted.table} {where}", shape="list"),),
     )
 
 
-def _row(wanted: _Wanted, table: str) -> Parameter:
-    about = f"The {wanted.noun} concerned"
-    return Parameter(type="string", entity=f"{table}.id", description=about)
-
-
-OPERATOR = Operator("steps", "A step that has to come before a write.", _apply)
+OPERATOR = Operator("steps", "A step that has to come before a write.", _apply, times=2)

@@ -6,16 +6,18 @@ import random
 from typing import Any
 
 from synth.core.application import Generator, Parameter, Tool
+from tool_registry.composer.phrases import a
 from tool_registry.edits import free, step, with_column, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular, vocabulary
 
 
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:
-    if not subject.subjects:
+    kinds = {c: e for c, e in vocabulary()["attributes"].items() if subject.having(e)}
+    if not kinds:
         return None
-    table = rng.choice(list(subject.subjects))
+    column, entry = rng.choice(list(kinds.items()))
+    table = rng.choice(subject.having(entry))
     key, _ = subject.subjects[table]
-    column, entry = rng.choice(list(vocabulary()["attributes"].items()))
     values, one = entry["values"], singular(table).replace(" ", "_")
     setter, getter = f"set_{one}_{column}", f"get_{one}_{column}"
     if column in subject.tables[table] or not free(subject.application, setter):
@@ -29,20 +31,21 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     if application is None:
         return None
     named = subject.named(table, key) or ""
-    tools = dict(zip((getter, setter), _tools(table, key, column, entry, named), strict=True))
+    tools = dict(
+        zip((getter, setter), _tools(subject.row(table), key, column, entry, named), strict=True)
+    )
     words = f"rows of {table} have a {said}"
     return Edit(with_tools(application, tools), words, (getter, setter))
 
 
 def _tools(
-    table: str, key: str, column: str, entry: dict[str, Any], named: str
+    row: Parameter, key: str, column: str, entry: dict[str, Any], named: str
 ) -> tuple[Tool, Tool]:
+    table = str(row.entity).partition(".")[0]
+    noun, about = singular(table), f"{entry['about'][0].lower()}{entry['about'][1:]}"
     said = column.replace("_", " ")
     whose = "my" if named == "me" else "the"
     tail = "" if named == "me" else f" of {named}"
-    row = Parameter(
-        type="string", entity=f"{table}.id", description=f"The {singular(table)} concerned"
-    )
     shown = step(returns=f"SELECT id, {column} FROM {table} WHERE id = :{key}", shape="object")
     new = Parameter(
         type="string",
@@ -52,14 +55,16 @@ def _tools(
         description=entry["about"],
     )
     get = Tool(
-        description=f"Show the {said} of a {singular(table)}.",
+        description=f"Show the {said} of {a(noun)}: {about}.",
         effect="read",
         parameters={key: row},
         steps=(shown,),
         questions={column: {"en": f"what {whose} {said}{tail} is"}},
     )
     put = Tool(
-        description=f"Set the {said} of a {singular(table)}: {entry['about'].lower()}.",
+        description=(
+            f"Set the {said} of {a(noun)}: {about}. Refused if that is its value already."
+        ),
         effect="write",
         parameters={key: row, column: new},
         steps=(
@@ -81,4 +86,6 @@ def _tools(
     return get, put
 
 
-OPERATOR = Operator("deepen", "An attribute of a table with tools to read and set it.", _apply)
+OPERATOR = Operator(
+    "deepen", "An attribute of a table with tools to read and set it.", _apply, times=3
+)

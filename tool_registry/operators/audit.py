@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 
-from synth.core.application import Parameter, Tool
-from tool_registry.edits import around, free, step, with_table, with_tools
+from synth.core.application import Tool
+from tool_registry.composer.phrases import a
+from tool_registry.edits import around, free, step, told, with_table, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular
 
-_NAMES = ("change_log", "audit_trail", "journal", "history", "activity", "ledger_lines")
+_NAMES = ("change_log", "audit_trail", "journal", "history")
 
 
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:
-    if not subject.subjects:
+    parents = [t for t in subject.subjects if subject.nature(t) in ("person", "record")]
+    if not parents:
         return None
-    parent = rng.choice(list(subject.subjects))
+    parent = rng.choice(parents)
     one, noun = singular(parent).replace(" ", "_"), singular(parent)
     key, _ = subject.subjects[parent]
     table, fk = f"{one}_{rng.choice(_NAMES)}", f"{one}_id"
@@ -35,18 +37,21 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
                 f":{parameter}, '{name}', now())"
             )
         )
-        tools.setdefault(name, around(subject.writes[name], after=[line]))
+        noted = f"It is noted, see `{lister}`."
+        tools.setdefault(name, told(around(subject.writes[name], after=[line]), noted))
     ddl = (
         f"CREATE TABLE {table} (\n    id TEXT PRIMARY KEY,\n    {fk} TEXT NOT "
         f"NULL REFERENCES {parent},\n"
         f"    act TEXT NOT NULL,\n    at TEXT NOT NULL\n  ) STRICT;"
     )
-    row = Parameter(type="string", entity=f"{parent}.id", description=f"The {noun} concerned")
     sql = f"SELECT id, act, at FROM {table} WHERE {fk} = :{key} ORDER BY id"
     tools[lister] = Tool(
-        description=f"List what was changed on a {noun}, and when.",
+        description=(
+            f"List what was changed on {a(noun)}, the first change first: the tool that was used "
+            "and the moment, as YYYY-MM-DDTHH:MM:SS."
+        ),
         effect="read",
-        parameters={key: row},
+        parameters={key: subject.row(parent)},
         steps=(step(returns=sql, shape="list"),),
     )
     words = f"what is done to rows of {parent} is written down in {table}"

@@ -6,7 +6,7 @@ import random
 import re
 
 from synth.core.application import Tool
-from tool_registry.edits import bound, free, in_sql, in_words, remade, replaced, with_tools
+from tool_registry.edits import bound, free, in_sql, in_words, remade, replaced, told, with_tools
 from tool_registry.operator import Edit, Operator, Subject
 
 
@@ -31,6 +31,13 @@ def decided(tool: Tool, name: str, word: str) -> Tool:
     return remade(tool, parameters=parameters, steps=steps)
 
 
+def _narrowed(tool: Tool, parameter: str, word: str) -> str:
+    said = parameter.replace("_", " ")
+    only = tool.effect == "read"
+    extra = f"Only those whose {said} is `{word}`." if only else f"The {said} is always `{word}`."
+    return told(tool, extra).description
+
+
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     application = subject.application
     ruled = {rule.tool for rule in application.policy_rules}
@@ -38,7 +45,11 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         (name, parameter, str(word))
         for name, tool in {**subject.reads, **subject.writes}.items()
         for parameter, p in tool.parameters.items()
-        if p.type == "string" and p.enum and len(p.enum) > 1 and name not in ruled
+        if p.type == "string"
+        and p.enum
+        and len(p.enum) > 1
+        and name not in ruled
+        and not (p.optional and tool.effect != "read")
         for word in p.enum
         if free(application, f"{name}_{word}")
     ]
@@ -49,15 +60,12 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     enum = tool.parameters[parameter].enum or ()
     new, said = f"{name}_{word}", f"{parameter.replace('_', ' ')} {word.replace('_', ' ')}"
     special = decided(tool, parameter, word)
-    special = remade(special, description=f"{tool.description} Always with {said}.")
+    special = remade(special, description=_narrowed(tool, parameter, word))
     if len(enum) == 2 and not tool.parameters[parameter].optional:
         other = str(next(w for w in enum if w != word))
         second = remade(
             decided(tool, parameter, other),
-            description=(
-                f"{tool.description} Always with {parameter.replace('_', ' ')} "
-                f"{other.replace('_', ' ')}."
-            ),
+            description=_narrowed(tool, parameter, other),
         )
         both = {new: special, f"{name}_{other}": second}
         words = f"{name} is split by its {parameter}"

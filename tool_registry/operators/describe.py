@@ -1,4 +1,4 @@
-"""Describes tools in another manner: curt, or at length with what is refused."""
+"""Describes tools in another manner: in brief, at length with what is refused, with the result."""
 
 from __future__ import annotations
 
@@ -6,44 +6,43 @@ import random
 import re
 
 from synth.core.application import Tool
-from tool_registry.edits import remade
+from tool_registry.composer.phrases import listed
+from tool_registry.edits import remade, told
 from tool_registry.operator import Edit, Operator, Subject
 
+_NATURE = {
+    "read": "Changes nothing.",
+    "write": "Changes what is stored.",
+    "destructive": "Cannot be undone.",
+}
 
-def _curt(tool: Tool) -> str:
-    first = re.split(r"(?<=[.;])\s|, ", tool.description.strip())[0]
-    return first.rstrip(".;,")
+
+def _brief(tool: Tool) -> str:
+    """Return the first sentence, unless it begins with an article: then it tells what there is."""
+    first = re.split(r"(?<=[.;])\s", tool.description.strip())[0].rstrip(".;") + "."
+    return tool.description if re.match(r"(An?|The)\b", first) else first
 
 
 def _long(tool: Tool) -> str:
-    text = tool.description.strip().rstrip(".") + "."
     needs = [n.replace("_", " ") for n, p in tool.parameters.items() if not p.optional]
     also = [n.replace("_", " ") for n, p in tool.parameters.items() if p.optional]
-    if needs:
-        text += f" Needs: {', '.join(needs)}."
-    if also:
-        text += f" Optional: {', '.join(also)}."
-    errors = list(dict.fromkeys(s.error for s in tool.steps if s.error))
-    if errors:
-        text += f" Refused with {', '.join(f'`{e}`' for e in errors)}."
-    nature = {
-        "read": "Changes nothing.",
-        "write": "Changes the records.",
-        "destructive": "Cannot be undone.",
-    }
-    return f"{text} {nature[tool.effect]}"
-
-
-def _stepwise(tool: Tool) -> str:
-    checks = sum(1 for s in tool.steps if s.require)
-    shape = next((s.shape for s in tool.steps if s.returns), None)
-    gives = {"list": "returns a list", "object": "returns one object", None: "returns nothing"}[
-        shape
+    errors = list(dict.fromkeys(f"`{s.error}`" for s in tool.steps if s.error))
+    sentences = [
+        f"Needs {listed(needs)}." if needs else "",
+        f"Optional: {listed(also)}." if also else "",
+        f"Errors: {listed(errors)}." if errors else "",
+        _NATURE[tool.effect],
     ]
-    return f"[{tool.effect}] {tool.description.strip().rstrip('.')} ({checks} checks; {gives})"
+    return told(tool, " ".join(filter(None, sentences))).description
 
 
-_MANNERS = {"curt": _curt, "at length": _long, "with nature and shape": _stepwise}
+def _result(tool: Tool) -> str:
+    shape = next((s.shape for s in tool.steps if s.returns), None)
+    gives = {"list": "Returns a list.", "object": "Returns one object.", None: "Returns nothing."}
+    return told(tool, f"{gives[shape]} {_NATURE[tool.effect]}").description
+
+
+_MANNERS = {"in brief": _brief, "at length": _long, "with what they return": _result}
 
 
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:

@@ -34,7 +34,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         maxLength=None,
         pattern=None,
         format=None,
-        description=f"{old.description.rstrip('.')}; one of the values on offer".lstrip("; "),
+        description=f"{old.description.rstrip('.')}, one of those on offer".lstrip(", "),
     )
     changed = remade(tool, parameters={**tool.parameters, parameter: new})
     words = f"{parameter} of {name} is one of {len(new.enum or ())} values"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 from synth.core.application import Parameter
 from tool_registry.edits import remade, step, with_tools
 from tool_registry.operator import Edit, Operator, Subject
+
+_DAY = re.compile(r"(^|_)(day|date|on|added|since|until|due)$")
+"""Columns that hold days."""
 
 
 def narrowed(subject: Subject, name: str, rng: random.Random) -> tuple[str, Parameter, str] | None:
@@ -30,7 +34,7 @@ def narrowed(subject: Subject, name: str, rng: random.Random) -> tuple[str, Para
         about = f"Only rows with this {said}"
         return (
             column,
-            Parameter(type="string", enum=words, optional=True, description=about),
+            Parameter(type="string", enum=words, optional=True, match=origin, description=about),
             f"{column} = :{column}",
         )
     if kind.boolean:
@@ -50,6 +54,19 @@ def narrowed(subject: Subject, name: str, rng: random.Random) -> tuple[str, Para
             match=origin,
             op="ge" if bound == "min" else "le",
             description=about,
+        )
+        return parameter, made, f"{column} {sign} :{parameter}"
+    if kind.type == "TEXT" and _DAY.search(column):
+        bound, sign = rng.choice([("from", ">="), ("until", "<=")])
+        parameter = f"{column}_{bound}"
+        late = "or later" if bound == "from" else "or earlier"
+        made = Parameter(
+            type="string",
+            format="date",
+            optional=True,
+            match=origin,
+            op="ge" if bound == "from" else "le",
+            description=f"Only rows whose {said} is this {late}, as YYYY-MM-DD",
         )
         return parameter, made, f"{column} {sign} :{parameter}"
     if kind.type == "TEXT":

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 
-from synth.core.application import Generator, Parameter, Tool
-from tool_registry.edits import around, free, step, with_column, with_tools
+from synth.core.application import Generator, Tool
+from tool_registry.composer.phrases import a
+from tool_registry.edits import around, free, step, told, with_column, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular, vocabulary
 
 
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:
-    tables = [t for t in subject.subjects if t != subject.application.user.table]
-    if not tables:
+    states = {s: v for s, v in vocabulary()["holds"].items() if subject.having(v)}
+    if not states:
         return None
-    table = rng.choice(tables)
+    state, verbs = rng.choice(list(states.items()))
+    table = rng.choice(subject.having(verbs))
     key, _ = subject.subjects[table]
-    state, verbs = rng.choice(list(vocabulary()["holds"].items()))
     one = singular(table).replace(" ", "_")
     on, off, getter = f"{verbs['begin']}_{one}", f"{verbs['end']}_{one}", f"check_if_{one}_{state}"
     fresh = all(free(subject.application, name) for name in (on, off, getter))
@@ -27,15 +28,18 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     if application is None:
         return None
     noun, said = singular(table), state.replace("_", " ")
-    named = subject.named(table, key)
-    row = Parameter(type="string", entity=f"{table}.id", description=f"The {noun} concerned")
+    named, row = subject.named(table, key), subject.row(table)
     shown = step(returns=f"SELECT id, {state} FROM {table} WHERE id = :{key}", shape="object")
 
-    def switch(value: int, refusal: str, verb: str) -> Tool:
+    held = _held(subject, table, state, noun, rng)
+    effect = "".join(f", so that `{name}` is refused" for name in held)
+
+    def switch(value: int, refusal: str) -> Tool:
         return Tool(
             description=(
-                f"{verb.replace('_', ' ').capitalize()} a {noun}, so that it is "
-                f"{'' if value else 'no longer '}{said}."
+                f"Mark {a(noun)} as {said}{effect}. Refused if it is so already."
+                if value
+                else f"End the state in which {a(noun)} is {said}. Refused if it is not."
             ),
             effect="write",
             parameters={key: row},
@@ -55,15 +59,14 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
 
     tools = {
         getter: Tool(
-            description=f"Tell whether a {noun} is {said}.",
+            description=f"Tell whether {a(noun)} is {said} (1) or not (0).",
             effect="read",
             parameters={key: row},
             steps=(shown,),
         ),
-        on: switch(1, f"{state}_already", verbs["begin"]),
-        off: switch(0, f"not_{state}", verbs["end"]),
+        on: switch(1, f"{state}_already"),
+        off: switch(0, f"not_{state}"),
     }
-    held = _held(subject, table, state, noun, rng)
     words = f"rows of {table} can be {said}" + (
         f"; {next(iter(held))} is refused for those" if held else ""
     )
@@ -88,7 +91,8 @@ def _held(
         error=f"is_{state}",
         message=f"The {noun} {{{parameter}!r}} is {state.replace('_', ' ')}.",
     )
-    return {name: around(subject.writes[name], before=[guard])}
+    refused = f"Refused while the {noun} is {state.replace('_', ' ')}."
+    return {name: told(around(subject.writes[name], before=[guard]), refused)}
 
 
-OPERATOR = Operator("deepen", "A reversible state that blocks another write.", _apply)
+OPERATOR = Operator("deepen", "A reversible state that blocks another write.", _apply, times=2)

@@ -6,6 +6,7 @@ import random
 import re
 
 from synth.core.application import Parameter, Step
+from tool_registry.composer.phrases import listed
 from tool_registry.edits import around, bound, in_rules, in_words, remade, with_tools
 from tool_registry.operator import Edit, Operator, Subject
 
@@ -33,7 +34,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         rng.choice([n for n in _NAMES if n not in application.tools[name].parameters]),
     )
     tool = application.tools[name]
-    about = f"What is wanted: {', '.join(n.replace('_', ' ') for n in inside)}"
+    about = f"Object with {listed([n.replace('_', ' ') for n in inside])}"
     made = Parameter(
         type="object",
         description=about,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from synth.core.application import Parameter, Tool
+from synth.core.application import Tool
+from tool_registry.composer.phrases import a, listed
 from tool_registry.edits import free, step, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular
 
@@ -31,12 +32,11 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         for child, column in counted
     )
     sql = f"SELECT t.id, {parts} FROM {table} t WHERE t.id = :{key}"
-    said = ", ".join(child.replace("_", " ") for child, _ in counted)
-    row = Parameter(type="string", entity=f"{table}.id", description=f"The {noun} concerned")
+    said = listed([child.replace("_", " ") for child, _ in counted])
     made = Tool(
-        description=f"Tell how many rows belong to a {noun}: {said}.",
+        description=f"Count what belongs to {a(noun)}: the number of {said}.",
         effect="read",
-        parameters={key: row},
+        parameters={key: subject.row(table)},
         steps=(step(returns=sql, shape="object"),),
     )
     return Edit(with_tools(subject.application, {new: made}), f"{new} counts {said}", (new,))

@@ -45,7 +45,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         tool=name,
         when=f"SELECT :{parameter} > {most}",
         text=(
-            f"Without a supervisor {name.replace('_', ' ')} is done with {said} up to {most} only."
+            f"`{name}` is for {said} up to {most} only; anything above is a supervisor's to decide."
         ),
     )
     changed = remade(application, policy_rules=(*application.policy_rules, rule))

@@ -7,7 +7,11 @@ import re
 
 from synth.core.application import Application
 from tool_registry.edits import remade, renamed_parameter
+from tool_registry.effect import VERBS
 from tool_registry.operator import Edit, Operator, Subject, vocabulary
+
+_PARTICLES = frozenset({"up", "on", "off", "out", "over", "all", "to", "for", "of", "in", "if"})
+"""After a verb: part of it (`give_up`)."""
 
 
 def _synonyms(names: list[str], application: Application, rng: random.Random) -> dict[str, str]:
@@ -21,7 +25,12 @@ def _synonyms(names: list[str], application: Application, rng: random.Random) ->
 
 
 def _noun_first(names: list[str], application: Application, rng: random.Random) -> dict[str, str]:
-    return {n: f"{rest}_{verb}" for n in names for verb, _, rest in [n.partition("_")] if rest}
+    return {
+        name: f"{rest}_{verb}"
+        for name in names
+        for verb, _, rest in [name.partition("_")]
+        if verb in VERBS and rest and rest.split("_")[0] not in _PARTICLES
+    }
 
 
 def _prefixed(names: list[str], application: Application, rng: random.Random) -> dict[str, str]:
@@ -29,18 +38,12 @@ def _prefixed(names: list[str], application: Application, rng: random.Random) ->
     return {name: f"{prefix}_{name}" for name in names if not name.startswith(f"{prefix}_")}
 
 
-def _suffixed(names: list[str], application: Application, rng: random.Random) -> dict[str, str]:
-    ending = rng.choice(["_v2", "_api", "_action", "_op", "_tool"])
-    return {name: f"{name}{ending}" for name in names if not name.endswith(ending)}
-
-
 _STYLES = {
     "synonyms": _synonyms,
     "noun first": _noun_first,
     "prefixed": _prefixed,
-    "suffixed": _suffixed,
 }
-_KEYS = ("{}", "{}_ref", "{}_key", "{}_number", "target_{}")
+_KEYS = ("{}", "{}_ref", "{}_key", "{}_number")
 
 
 def renamed(application: Application, names: dict[str, str]) -> Application:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from synth.core.application import Generator, Parameter, PolicyRule, Tool
+from synth.core.application import Generator, PolicyRule, Tool
+from tool_registry.composer.phrases import a, states_told
 from tool_registry.edits import free, remade, step, with_column, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular, vocabulary
 
@@ -38,11 +39,13 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         when=f"SELECT {column} = '{tiers[0]}' FROM {users} WHERE id = :user_id",
         text=f"Nobody whose {said} is {tiers[0]} may {name.replace('_', ' ')}; see {getter}.",
     )
-    row = Parameter(type="string", entity=f"{users}.id", description=f"The {noun} concerned")
     shown = Tool(
-        description=f"Show the {said} of a {noun}, on which it depends what they may have done.",
+        description=(
+            f"Show the {said} of {a(noun)}: {states_told(tiers)}. Some requests are "
+            "for the higher ones only."
+        ),
         effect="read",
-        parameters={key: row},
+        parameters={key: subject.row(users)},
         steps=(
             step(returns=f"SELECT id, {column} FROM {users} WHERE id = :{key}", shape="object"),
         ),

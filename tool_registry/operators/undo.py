@@ -6,6 +6,7 @@ import random
 import re
 
 from synth.core.application import Parameter, Tool
+from tool_registry.composer.phrases import a
 from tool_registry.edits import around, free, step, with_table, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular
 
@@ -41,7 +42,8 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         name: around(subject.writes[name], before=[keep]),
         lister: Tool(
             description=(
-                f"List the {table.replace('_', ' ')} that were deleted and can be restored."
+                f"List the {table.replace('_', ' ')} that were deleted and can be brought back "
+                f"with `{restore}`."
             ),
             effect="read",
             steps=(
@@ -49,11 +51,13 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
             ),
         ),
         restore: Tool(
-            description=f"Bring back a deleted {noun}.",
+            description=f"Bring back {a(noun)} that was deleted with `{name}`, as it was.",
             effect="write",
             parameters={
                 gone: Parameter(
-                    type="string", entity=f"{bin_}.id", description=f"The deleted {noun}"
+                    type="string",
+                    entity=f"{bin_}.id",
+                    description=f"Identifier of the deleted {noun}",
                 )
             },
             steps=(
