@@ -7,7 +7,7 @@ field"); cells of a map would shift with every fit (`docs/decisions/0019`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +36,9 @@ class Cell:
     """Listed by servers."""
     synthetic: int
     """Of applications."""
-    real_to_synthetic: float | None
+    real_to_synthetic: float | None = None
     """Median distance of a real tool to the nearest synthetic one; None before a map was made."""
-    synthetic_to_real: float | None
+    synthetic_to_real: float | None = None
 
     @property
     def held_by(self) -> str:
@@ -54,9 +54,17 @@ def cells(con: duckdb.DuckDBPyConnection) -> list[Cell]:
 
 
 def thin_cells(con: duckdb.DuckDBPyConnection, count: int) -> list[Cell]:
-    """Return the cells that lack synthetic tools: fewest of them first, then most real ones."""
-    order = sorted(cells(con), key=lambda c: (c.synthetic, -c.real, c.category, c.effect))
-    return order[:count]
+    """Return the thinnest cells of a registry, thinnest first."""
+    return thinnest_first(cells(con))[:count]
+
+
+def thinnest_first(found: Iterable[Cell]) -> list[Cell]:
+    """Return cells with the fewest tools first, crawled and synthetic ones together.
+
+    Of those with equally many, the one comes first that has fewer synthetic tools: evolution fills
+    cells in this order.
+    """
+    return sorted(found, key=lambda c: (c.real + c.synthetic, c.synthetic, c.category, c.effect))
 
 
 def entropy(counts: Sequence[int]) -> float | None:

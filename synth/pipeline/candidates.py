@@ -21,6 +21,7 @@ from synth.pipeline.evolving import Candidate
 from synth.pipeline.inventing import Around, counts, crawled
 from tool_registry.composer import categories
 from tool_registry.composer.vocabulary import vocabulary
+from tool_registry.coverage import Cell, thinnest_first
 from tool_registry.edits import portable, remade
 from tool_registry.elimination import Pool
 
@@ -173,40 +174,40 @@ Cells = Mapping[tuple[str, str], int]
 """(category, effect) -> tools."""
 
 
-def thinnest(new: Cells, real: Cells, known: Iterable[str]) -> list[str]:
-    """Return the categories: those with an empty cell first, then those with the fewest tools.
+def thin(new: Cells, real: Cells, known: Iterable[str]) -> list[Cell]:
+    """Return the cells of some categories, thinnest first; evolved and crawled tools both count.
 
     Args:
         new: evolved tools.
-        real: crawled ones; of categories that are equal otherwise, those with more come first.
-        known: the categories to order.
+        real: crawled ones.
+        known: the categories.
     """
+    return thinnest_first(
+        Cell(category, effect, real.get((category, effect), 0), new.get((category, effect), 0))
+        for category in known
+        for effect in EFFECTS
+    )
 
-    def thin(category: str) -> tuple[Any, ...]:
-        cells = [new.get((category, effect), 0) for effect in EFFECTS]
-        there = sum(real.get((category, effect), 0) for effect in EFFECTS)
-        return all(cells), sum(cells), -there, category
 
-    return sorted(known, key=thin)
+def thinnest(new: Cells, real: Cells, known: Iterable[str]) -> list[str]:
+    """Return categories in the order of their thinnest cells."""
+    return list(dict.fromkeys(cell.category for cell in thin(new, real, known)))
 
 
 def thinnest_effect(new: Cells, real: Cells, category: str) -> str:
-    """Return the effect of which a category has the fewest evolved tools, then the most real."""
-    return min(
-        EFFECTS,
-        key=lambda effect: (new.get((category, effect), 0), -real.get((category, effect), 0)),
-    )
+    """Return the effect of which a category has the fewest tools."""
+    return thin(new, real, [category])[0].effect
 
 
 def plan(kept: Kept, known: Field, run_seed: int, start: int) -> list[Candidate]:
     """Return the candidates of a round: thin categories first, parents from what is kept."""
     order = known.order(kept)
-    thin = order[: max(1, (len(order) + 1) // 2)]
+    first = order[: max(1, (len(order) + 1) // 2)]
     fillable = set(order) if known.open_to_all else set(known.composed)
     found: list[Candidate] = []
     for number in range(start, start + ROUND):
         chance = rng("evolve", run_seed, number)
-        category = thin[number % len(thin)]
+        category = first[number % len(first)]
         fresh = category in fillable and chance.random() < FRESH
         parent, generation = _parent(kept, known.written.get(category, []), category, chance)
         if fresh or parent is None:

@@ -36,7 +36,6 @@ from synth.pipeline.inventing import ROLE, TOKENS, Inventor, ask_for
 from tool_registry.ingest import register_applications
 
 GAIN = 1.0
-"""New tools a candidate below which a round ends the evolution."""
 BATCH = 100
 """Applications that enter the registry at once."""
 
@@ -55,6 +54,8 @@ class Goal:
     tools: int
     """Tools, each for something no other one is for (`tool_registry.purpose`)."""
     applications: int = 1
+    gain: float = GAIN
+    """New tools a candidate below which a round ends the evolution."""
 
     def reached(self, kept: Kept) -> bool:
         """Say whether this is enough."""
@@ -122,7 +123,7 @@ def evolve(
                     break
             if goal.reached(kept) or ended():
                 break
-            if kept.new - before < GAIN * len(todo):
+            if kept.new - before < goal.gain * len(todo):
                 return kept, f"the last {len(todo)} candidates brought {kept.new - before} tools"
     return kept, "enough" if goal.reached(kept) else "interrupted"
 
