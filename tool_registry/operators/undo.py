@@ -7,10 +7,17 @@ import re
 
 from synth.core.application import Parameter, Tool
 from tool_registry.composer.phrases import a
-from tool_registry.edits import around, free, step, with_table, with_tools
+from tool_registry.edits import around, free, remade, step, told, with_table, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular
 
 _DELETE = re.compile(r"\s*DELETE\s+FROM\s+(\w+)\s+WHERE\s+id\s*=\s*:(\w+)\s*", re.IGNORECASE)
+
+_FOR_GOOD = re.compile(r"; it is gone for good| Cannot be undone\.")
+
+
+def _unforgotten(tool: Tool) -> Tool:
+    """Return a tool whose description does not say that what it deletes is lost."""
+    return remade(tool, description=_FOR_GOOD.sub("", tool.description))
 
 
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:
@@ -38,8 +45,9 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     keep = step(write=f"INSERT INTO {bin_} ({names}) SELECT {names} FROM {table} WHERE id = :{key}")
     shown = [c for c, f in columns.items() if f.references is None][:5]
     gone = f"{noun.replace(' ', '_')}_id"
+    back = f"It can be brought back with `{restore}`."
     tools = {
-        name: around(subject.writes[name], before=[keep]),
+        name: told(_unforgotten(around(subject.writes[name], before=[keep])), back),
         lister: Tool(
             description=(
                 f"List the {table.replace('_', ' ')} that were deleted and can be brought back "
