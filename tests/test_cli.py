@@ -28,6 +28,7 @@ OPTIONS = {
     "replay": "run",
     "export": "format ids limit run to",
     "lint": "",
+    "gate": "execute",
     "play": "index kind seed",
     "serve": "http no-start-over print-config seed",
     "models": "config probes set",

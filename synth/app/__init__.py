@@ -23,7 +23,7 @@ from synth.core.errors import BadPlace, ToolloomError, UnknownName, storage_erro
 COMMANDS = {
     "demo": "registry, agents, tasks, episodes, judge, dataset, SFT, RL: all of it, in minutes",
     "crawl": "read the tools of MCP servers into the registry",
-    "evolve": "make applications with thousands of tools, without a model",
+    "evolve": "make applications with thousands of tools, with a model or without one",
     "registry": "search, show and count what is in the registry",
     "generate": "make accepted trajectories",
     "report": "say what came of a run",
@@ -31,6 +31,7 @@ COMMANDS = {
     "replay": "make every trajectory of a run again: the same must come of it",
     "export": "write the dataset of a run",
     "lint": "prove an application sound",
+    "gate": "list the tasks of a file that an idle agent can pass",
     "play": "play the agent yourself, against the scripted user",
     "serve": "serve an application as an MCP server, for any agent client",
     "models": "fetch a small model",
