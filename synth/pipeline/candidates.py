@@ -29,10 +29,10 @@ ROUND = 96
 """Candidates that are planned at once, from what was kept before."""
 FRESH = 0.7
 """Share of candidates that are composed anew; the others have a parent that was kept."""
-CHANGES = (6, 7, 8, 9, 10)
+CHANGES = (8, 9, 10, 11, 12)
 """How many operators a composed candidate gets: what is composed is soon known, what operators
 make of it is not."""
-MORE = (4, 5, 6)
+MORE = (5, 6, 7)
 """How many a candidate gets whose parent was kept."""
 EFFECTS = ("destructive", "write", "read")
 

@@ -9,8 +9,6 @@ from tool_registry.composer.phrases import a
 from tool_registry.edits import around, free, step, told, with_table, with_tools
 from tool_registry.operator import Edit, Operator, Subject, singular
 
-_NAMES = ("change_log", "audit_trail", "journal", "history")
-
 
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     parents = [t for t in subject.subjects if subject.nature(t) in ("person", "record")]
@@ -19,7 +17,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     parent = rng.choice(parents)
     one, noun = singular(parent).replace(" ", "_"), singular(parent)
     key, _ = subject.subjects[parent]
-    table, fk = f"{one}_{rng.choice(_NAMES)}", f"{one}_id"
+    table, fk = f"{one}_history", f"{one}_id"
     lister = f"get_{table}"
     written = [
         (name, parameter)

@@ -31,13 +31,13 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     named, row = subject.named(table, key), subject.row(table)
     shown = step(returns=f"SELECT id, {state} FROM {table} WHERE id = :{key}", shape="object")
 
-    held = _held(subject, table, state, noun, rng)
-    effect = "".join(f", so that `{name}` is refused" for name in held)
+    held = _held(subject, table, state, noun, rng) if verbs.get("blocks") else {}
+    effect = "".join(f"; `{name}` is refused meanwhile" for name in held)
 
     def switch(value: int, refusal: str) -> Tool:
         return Tool(
             description=(
-                f"Mark {a(noun)} as {said}{effect}. Refused if it is so already."
+                f"Mark {a(noun)} as {said}: {verbs['about']}{effect}. Refused if it is so already."
                 if value
                 else f"End the state in which {a(noun)} is {said}. Refused if it is not."
             ),
@@ -59,7 +59,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
 
     tools = {
         getter: Tool(
-            description=f"Tell whether {a(noun)} is {said} (1) or not (0).",
+            description=(f"Tell whether {a(noun)} is {said} (1) or not (0): {verbs['about']}."),
             effect="read",
             parameters={key: row},
             steps=(shown,),

@@ -17,10 +17,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     lead = subject.subjects.get(users or "")
     if users is None or lead is None or not wanted or application.handoff is None:
         return None
-    tiers, column = (
-        rng.choice(vocabulary()["tiers"]),
-        rng.choice(["tier", "access_level", "plan", "standing"]),
-    )
+    tiers, column = rng.choice(vocabulary()["tiers"]), "tier"
     noun, key = singular(users), lead[0]
     getter = f"get_{noun.replace(' ', '_')}_{column}"
     if column in subject.tables[users] or not free(application, getter):
