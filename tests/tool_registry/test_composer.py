@@ -1,7 +1,6 @@
 """The composer: what comes out of it runs, is sound, and makes tasks whose rubrics hold."""
 
 import asyncio
-import random
 import re
 import subprocess
 import sys
@@ -12,12 +11,9 @@ import pytest
 
 from simulators.sql.engine import Engine
 from simulators.sql.lint import lint
-from simulators.sql.world import SqlWorld
-from synth.agents import agents_for
-from synth.core.errors import NotSuitable, UnknownName
+from synth.core.errors import UnknownName
 from synth.core.types import Effect
-from synth.gate import admit
-from synth.tasks import sample_task
+from synth.pipeline.admitting import admissions
 from tool_registry.classify import taxonomy
 from tool_registry.composer import categories, compose
 from tool_registry.composer.vocabulary import vocabulary
@@ -128,34 +124,10 @@ def test_applications_have_rules_promises_reads_writes_and_final_writes():
 # --- tasks -----------------------------------------------------------------------------------
 
 
-async def admissions(application, each):
-    """Reasons of the gate for `each` tasks of every kind that the application can make."""
-    world = SqlWorld(Engine(application))
-    agents = agents_for(world, 6, 5, size=(8, 16))
-    tools = {spec.name: spec for spec in world.tools()}
-    found = Counter()
-    for kind in world.kinds():
-        for attempt in range(30):
-            rng = random.Random(attempt)
-            agent = rng.choice(agents)
-            try:
-                task = await sample_task(world, agent, kind, rng.randrange(3), rng)
-            except NotSuitable:
-                continue
-            environment = world.environment()
-            admission = await admit(task, agent, environment, tools)
-            await environment.close()
-            found[kind, admission.reason] += 1
-            if sum(count for (k, _), count in found.items() if k is kind) == each:
-                break
-    await world.close()
-    return found
-
-
 def admitted(pairs, each):
     found = Counter()
     for category, seed in pairs:
-        found += asyncio.run(admissions(compose(category, seed), each))
+        found += asyncio.run(admissions(compose(category, seed), each))[0]
     assert len({kind for kind, _ in found}) >= 7
     accepted = sum(count for (_, reason), count in found.items() if reason == "admitted")
     assert accepted >= 0.95 * found.total(), found
