@@ -7,6 +7,7 @@ import re
 from itertools import combinations
 
 from synth.core.application import Parameter, Step, Tool
+from tool_registry.composer.phrases import a
 from tool_registry.edits import free, remade, replaced
 from tool_registry.operator import Edit, Operator, Subject, singular
 
@@ -42,11 +43,11 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     ruled = {rule.tool for rule in application.policy_rules}
     acts = {n: key for n, tool in subject.writes.items() if n not in ruled and (key := _act(tool))}
     pairs = [
-        (a, b)
-        for a, b in combinations(acts, 2)
-        if acts[a] == acts[b]
-        and application.tools[a].parameters[acts[a]].entity
-        == application.tools[b].parameters[acts[b]].entity
+        (x, y)
+        for x, y in combinations(acts, 2)
+        if acts[x] == acts[y]
+        and application.tools[x].parameters[acts[x]].entity
+        == application.tools[y].parameters[acts[y]].entity
     ]
     if not pairs:
         return None
@@ -60,8 +61,8 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     last = [s for s in one.steps if s.returns]
     made = Tool(
         description=(
-            f"Do one of two things with a {noun}. {first}: {one.description} "
-            f"{second}: {two.description}"
+            f"Do one of two things with {a(noun)}. `{first}`: "
+            f"{one.description} `{second}`: {two.description}"
         ),
         effect="destructive" if "destructive" in (one.effect, two.effect) else "write",
         parameters={

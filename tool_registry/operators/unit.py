@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 from synth.core.application import Generator, Parameter, Step
 from tool_registry.edits import around, bound, in_rules, remade, renamed_parameter, with_tools
 from tool_registry.operator import Edit, Operator, Subject
+
+_UNIT = re.compile(r",? in [^,]*$")
+"""What a description ends with that names another unit."""
 
 
 def _unit(subject: Subject, name: str, p: Parameter) -> tuple[int, str, str] | None:
@@ -52,7 +56,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         optional=old.optional,
         label=f"{old.label or parameter.replace('_', ' ')} in {unit}",
         generate=Generator(kind=kind, argument=values),
-        description=f"{old.description.split(' in ')[0].rstrip('.')}, in {unit}",
+        description=f"{_UNIT.sub('', old.description).rstrip('.')}, in {unit}",
     )
     whole = f"CAST(round(:{new} * {scale}) AS INTEGER)"
     changed = renamed_parameter(tool, parameter, new)
