@@ -46,6 +46,7 @@ What users of comparable systems reported, and the tests that hold what happens 
 the ids as marks (`pytest.mark.claim`), and fail where this list and the marks differ
 (`tests/paper/hazards.py`). All faults of endpoints can be had from `toolloom mock-llm`."""
 MADE = "<!-- made by `make docs`; do not edit -->\n"
+EVOLVED = "<!-- from here on: evolved tools; `make docs` leaves this part alone -->\n"
 STYLES = {
     "user": ("user", "bold cyan"),
     "agent": ("agent", "bold green"),
@@ -78,7 +79,7 @@ def pages() -> dict[str, str]:
         tables = _tables(Path(folder))
     return {
         "trajectory.svg": _picture(episodes),
-        "gallery.md": _gallery(episodes),
+        "gallery.md": _gallery(episodes) + _read_by_people(),
         "commands.md": _commands(),
         "data.md": _data(tables),
         "hazards.md": _hazards(),
@@ -129,6 +130,12 @@ def _gallery(samples: list[Sample]) -> str:
         chosen = [s for s in of_world if s[0].task.blueprint.kind is wanted] or of_world
         parts.append(min(chosen, key=lambda s: s[0].index)[2])
     return "\n".join(parts)
+
+
+def _read_by_people() -> str:
+    """The sample of evolved tools, which `bench/bench_evolution.py` draws and people comment on."""
+    _, mark, rest = (HERE / "gallery.md").read_text(encoding="utf-8").partition(EVOLVED)
+    return f"\n{mark}{rest}" if mark else ""
 
 
 def _commands() -> str:
