@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 
@@ -111,9 +112,9 @@ def _check_references(schema: dict[str, Any]) -> None:
 
 
 def resolve(schema: Any, pointer: str) -> Any:
-    """Return what a local reference such as `#/$defs/x` points to, or None."""
+    """Return what a local reference such as `#/$defs/x` names (RFC 6901, section 6), or None."""
     node: Any = schema
-    for part in pointer.removeprefix("#").strip("/").split("/"):
+    for part in unquote(pointer.removeprefix("#")).strip("/").split("/"):
         if part == "":
             continue
         key = part.replace("~1", "/").replace("~0", "~")
@@ -126,20 +127,33 @@ def resolve(schema: Any, pointer: str) -> Any:
     return node
 
 
+def parts(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the schemas directly within one, each with its place (a JSON pointer, RFC 6901)."""
+    for keyword, value in list(schema.items()):
+        if keyword in _MAPS and isinstance(value, dict):
+            for name, item in list(value.items()):
+                yield f"/{keyword}/{name.replace('~', '~0').replace('/', '~1')}", item
+        elif keyword in _MANY and isinstance(value, list):
+            for number, item in enumerate(value):
+                yield f"/{keyword}/{number}", item
+        elif keyword in _ONE:
+            yield f"/{keyword}", value
+
+
+def located(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield `schema` and every schema in it (object schemas only), each with its place.
+
+    What whoever iterates changes in a schema counts: its parts are looked up after it.
+    """
+    if isinstance(schema, dict):
+        yield path, schema
+        for place, part in parts(schema):
+            yield from located(part, path + place)
+
+
 def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield `schema` and every schema in it (object schemas only)."""
-    if not isinstance(schema, dict):
-        return
-    yield schema
-    for keyword, value in schema.items():
-        if keyword in _MAPS and isinstance(value, dict):
-            for item in value.values():
-                yield from subschemas(item)
-        elif keyword in _MANY and isinstance(value, list):
-            for item in value:
-                yield from subschemas(item)
-        elif keyword in _ONE:
-            yield from subschemas(value)
+    return (found for _, found in located(schema))
 
 
 # --- repairs ---------------------------------------------------------------------------------

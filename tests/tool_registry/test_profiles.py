@@ -52,7 +52,26 @@ def refused(provider, body):
         wrong.append("description")
     for node in nodes(schema):
         wrong += list(CHECKS[provider](node))
+        named = str(node.get("$ref", "#")).removeprefix("#").strip("/").split("/")
+        if provider != "anthropic" and not isinstance(node.get("items", {}), dict | bool):
+            wrong.append("items")
+        if provider != "anthropic" and "array" in kinds(node) and "items" not in node:
+            wrong.append("no items")
+        found = schema
+        for part in filter(None, named):
+            key = int(part) if isinstance(found, list) else part
+            found = found[key] if isinstance(found, list) else (found or {}).get(key)
+        if found is None:
+            wrong.append(f"dangling {named}")
+    if provider == "anthropic":
+        draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+        wrong += [] if jsonschema_rs.meta.is_valid({**schema, **draft}) else ["draft"]
     return wrong
+
+
+def kinds(node):
+    kind = node.get("type", ())
+    return [kind] if isinstance(kind, str) else kind
 
 
 def anthropic(node):
@@ -73,6 +92,12 @@ def gemini(node):
         yield "enum"
     if node.get("type") == "string" and node.get("format", "enum") not in ("enum", "date-time"):
         yield "format"
+    if "type" not in node and "anyOf" not in node:
+        yield "no type"
+    if not set(node.get("required", ())) <= set(node.get("properties", ())):
+        yield "required"
+    if node.get("type") != "object" and "properties" in node:
+        yield "properties of no object"
 
 
 def kimi(node):
@@ -84,7 +109,11 @@ def kimi(node):
 
 def strict(node):
     yield from node.keys() & {"allOf", "oneOf", "not", "default", "patternProperties", "if"}
-    if "properties" in node or node.get("type") == "object":
+    if "$ref" in node and len(node) > 1:
+        yield "beside $ref"
+    if not node.keys() & {"type", "anyOf", "$ref"}:
+        yield "no type"
+    if "properties" in node or "object" in kinds(node):
         if node.get("additionalProperties") is not False:
             yield "additionalProperties"
         if sorted(node.get("required", ())) != sorted(node.get("properties", ())):
@@ -119,11 +148,17 @@ schemas = st.recursive(
                 st.sampled_from(["a", "b c", "ü", "d.e"]), inner, max_size=3)},
             optional={"additionalProperties": st.booleans() | inner},
         ),
-        st.fixed_dictionaries({"type": st.just("array")}, optional={"items": inner}),
+        st.fixed_dictionaries(
+            {"type": st.just("array")},
+            optional={"items": inner | st.lists(inner, min_size=1, max_size=2)},
+        ),
+        st.fixed_dictionaries({"type": st.just("array"), "prefixItems": st.lists(
+            inner, min_size=1, max_size=2)}),
         st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=3)}),
         st.fixed_dictionaries({"oneOf": st.lists(inner, min_size=1, max_size=2),
                                "type": st.just("string")}),
         st.just({"$ref": "#/$defs/it"}),
+        st.just({"$ref": "#/definitions/old", "description": "words"}),
     ),
     max_leaves=8,
 )  # fmt: skip
@@ -132,6 +167,7 @@ roots = st.fixed_dictionaries(
         "type": st.just("object"),
         "properties": st.dictionaries(st.sampled_from(["a", "b", "c d"]), schemas, max_size=3),
         "$defs": st.fixed_dictionaries({"it": leaves}),
+        "definitions": st.fixed_dictionaries({"old": schemas}),
     },
     optional={"anyOf": st.lists(schemas, max_size=2), "required": st.just(["a"])},
 )
@@ -212,7 +248,70 @@ def test_a_schema_that_contains_itself_ends():
     made = declaration(spec(schema), "gemini")
     assert refused("gemini", made.body) == []
     assert any("contains itself" in change.what for change in made.changes)
-    assert len(json.dumps(made.body)) < 20_000
+    assert made.body["parameters"]["properties"]["tree"]["properties"]["children"] == {
+        "type": "array", "items": {"type": "object"},
+    }  # fmt: skip
+
+
+def test_definitions_that_name_each_other_twice_do_not_double_with_every_step():
+    both = {
+        f"d{n}": {
+            "type": "object",
+            "properties": {side: {"$ref": f"#/$defs/d{n + 1}"} for side in ("left", "right")},
+        }
+        for n in range(30)
+    }
+    schema = {"type": "object", "properties": {"top": {"$ref": "#/$defs/d0"}}, "$defs": {
+        **both, "d30": {"type": "string"}}}  # fmt: skip
+    made = declaration(spec(schema), "gemini")
+    assert refused("gemini", made.body) == []
+    assert len(json.dumps(made.body)) < 1_000_000
+    assert any(change.why == "too large without references" for change in made.changes)
+
+
+def test_a_reference_at_the_root_is_put_in_place():
+    schema = {"type": "object", "properties": {}, "$ref": "#/definitions/Send", "definitions": {
+        "Send": {"type": "object", "properties": {"to": {"type": "string"}}}}}  # fmt: skip
+    for provider in NAMES:
+        tool = declaration(spec(schema), provider).body
+        tool = tool.get("function", tool)
+        declared = tool.get("parameters", tool.get("input_schema"))
+        assert set(declared["properties"]) == {"to"}, provider
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({f"p{n}": {"type": "string"} for n in range(5_001)}, "5001 properties, 5000 at most"),
+        ({"e": {"enum": [str(n) for n in range(1_001)]}},
+         "1001 values of enums, 1000 at most"),
+        ({"e": {"enum": ["x" * 60 + str(n) for n in range(251)]}},
+         "an enum of 251 values with 15703 characters"),
+    ],
+)  # fmt: skip
+def test_what_exceeds_a_limit_of_strict_functions_is_declared_without_strict(more, why):
+    made = declaration(spec({"type": "object", "properties": more}), "openai-strict")
+    assert "strict" not in made.body["function"]
+    assert (made.changes[0].what, made.changes[0].why) == ("declared without strict", why)
+    assert made.body == declaration(spec({"type": "object", "properties": more}), "openai").body
+
+
+@pytest.mark.parametrize(("levels", "is_strict"), [(10, True), (11, False)])
+def test_ten_levels_are_declared_strictly_and_eleven_are_not(levels, is_strict):
+    schema = {"type": "string"}
+    for level in range(levels):
+        inner = {"type": "object", "properties": {"items": schema}}
+        schema = inner if level % 2 else {"type": "array", "items": schema}
+    schema = schema if "properties" in schema else {"type": "object", "properties": {"a": schema}}
+    made = declaration(spec(schema), "openai-strict")
+    assert made.body["function"].get("strict", False) is is_strict
+
+
+def test_a_name_that_a_provider_refuses_is_changed_reversibly_and_told():
+    one, other = (declaration(spec(PLAIN, name=name), "gemini") for name in ("1a", "_1a"))
+    assert one.body["name"] == "_x31_a"
+    assert [change.what for change in one.changes][-1] == "called _x31_a"
+    assert other.body["name"] == "_1a"
 
 
 def test_strict_arguments_say_nothing_new_once_their_nulls_are_left_out():
