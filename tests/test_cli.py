@@ -29,6 +29,7 @@ OPTIONS = {
     "export": "format ids limit run to",
     "lint": "",
     "gate": "execute",
+    "judge": "concurrency config criteria limit mutants run set votes",
     "play": "index kind seed",
     "serve": "http no-start-over print-config seed",
     "models": "config probes set",

@@ -31,6 +31,7 @@ COMMANDS = {
     "replay": "make every trajectory of a run again: the same must come of it",
     "export": "write the dataset of a run",
     "lint": "prove an application sound",
+    "judge": "judge a run again, or conversations from elsewhere; calibrate a model as judge",
     "gate": "list the tasks of a file that an idle agent can pass",
     "play": "play the agent yourself, against the scripted user",
     "serve": "serve an application as an MCP server, for any agent client",

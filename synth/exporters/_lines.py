@@ -29,7 +29,7 @@ class Lines:
         encode: Callable[[Row], Row],
         decode: Callable[[Mapping[str, Any]], Row],
     ) -> None:
-        self.suffix, self.encode, self._decode = suffix, encode, decode
+        self.suffix, self.encode, self.decode = suffix, encode, decode
 
     def write(self, rows: Iterable[Row], path: Path) -> int:
         """Write encoded rows; return how many.
@@ -44,7 +44,7 @@ class Lines:
     def read(self, path: Path) -> Iterator[Row]:
         """Yield the conversations of a file."""
         for _, line in jsonl.lines(path):
-            yield self._decode(orjson.loads(line))
+            yield self.decode(orjson.loads(line))
 
 
 def about(row: Row) -> Row:

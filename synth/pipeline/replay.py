@@ -9,11 +9,11 @@ a live server that is not here are compared with their own record.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from pydantic import ValidationError
@@ -66,20 +66,9 @@ async def replay(
         BadInput: the run was made with other applications than those of today, or has no episode.
         BadRow: a row of the run is damaged, or of an episode that the plan does not know.
     """
-    settings = read_settings(folder / "config.json")
-    config = config_of(settings["config"], folder, "replay")
     plan: dict[str, Planned] = {}
     replayed, seen = Replayed(), set[str]()
-    async with AsyncExitStack() as stack:
-        worlds = open_worlds(config, workspace, absent=True)
-        for world in worlds.values():
-            stack.push_async_callback(world.close)
-        absent = {kind.name for kind in LIVE} - worlds.keys()
-        made = {k: v for k, v in settings["made_of"].items() if k not in map(world_key, absent)}
-        check_worlds(worlds, made, folder, "replay")
-        environments = {name: world.environment() for name, world in worlds.items()}
-        for environment in environments.values():
-            stack.push_async_callback(environment.close)
+    async with Stage(folder, workspace, "replay") as stage:
         for episode in read_episodes(folder):
             name = episode.trajectory.episode
             if name not in plan:  # the first one, or of a run that goes on
@@ -88,23 +77,67 @@ async def replay(
             replayed.doubled += name in seen
             seen.add(name)
             planned = _planned(plan, name, folder)
-            if planned.world in absent:
-                same = replayed.same
-                await _compare(episode, planned, _recorded(episode, planned, folder), replayed)
-                replayed.from_record += replayed.same - same
-            else:
-                world = worlds[planned.world]
-                played = _played(world, episode)
-                environment = played or environments[planned.world]
-                environment = staged(environment, world, planned, config.generate.outcomes)
+            same = replayed.same
+            async with stage.set_for(episode, planned) as environment:
                 await _compare(episode, planned, environment, replayed)
-                if played is not None:
-                    await played.close()
+            if planned.world in stage.absent:
+                replayed.from_record += replayed.same - same
             on_episode(replayed)
     if not seen:
         what = "the run has no finished episode"
         raise BadInput(what, where=str(folder), remedy="repeat the command that made it")
     return replayed
+
+
+class Stage:
+    """The worlds of a run as they are today, in which its episodes are made again.
+
+    Args:
+        folder: of the run.
+        workspace: where crawled servers are, for runs on live ones.
+        wish: what is to be done with the run, in one verb.
+
+    Raises:
+        BadInput: the run was made with other applications than those of today.
+        BadRow: its configuration is damaged, or of another version.
+    """
+
+    def __init__(self, folder: Path, workspace: Path, wish: str) -> None:
+        settings = read_settings(folder / "config.json")
+        self._config = config_of(settings["config"], folder, wish)
+        self._folder = folder
+        self._worlds = open_worlds(self._config, workspace, absent=True)
+        self.absent = {kind.name for kind in LIVE} - self._worlds.keys()
+        """Live worlds that are not here: their episodes are met by their own record."""
+        made = settings["made_of"].items()
+        made = {k: v for k, v in made if k not in map(world_key, self.absent)}
+        check_worlds(self._worlds, made, folder, wish)
+        self._environments: dict[str, Environment] = {}
+
+    async def __aenter__(self) -> Self:
+        """Open the environments."""
+        self._environments = {name: world.environment() for name, world in self._worlds.items()}
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close them, and the worlds."""
+        for environment in self._environments.values():
+            await environment.close()
+        for world in self._worlds.values():
+            await world.close()
+
+    @asynccontextmanager
+    async def set_for(self, episode: Episode, planned: Planned) -> AsyncIterator[Environment]:
+        """Give an environment as the episode met it, faults and events included."""
+        if planned.world in self.absent:
+            yield _recorded(episode, planned, self._folder)
+            return
+        world = self._worlds[planned.world]
+        played = _played(world, episode)
+        environment = played or self._environments[planned.world]
+        yield staged(environment, world, planned, self._config.generate.outcomes)
+        if played is not None:
+            await played.close()
 
 
 def _played(world: World, episode: Episode) -> Environment | None:

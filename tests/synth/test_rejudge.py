@@ -1,0 +1,172 @@
+"""Runs judged again: what changed is told, spoilt copies are caught, a model is calibrated."""
+
+import asyncio
+import json
+import random
+import threading
+
+import pytest
+
+from synth.core import jsonl
+from synth.core.config import load_config
+from synth.core.errors import BadInput
+from synth.core.jsonl import write_atomic
+from synth.core.llm.mock.server import MockLLM
+from synth.core.llm.scripted import ScriptedLLM
+from synth.core.protocols import Sampler
+from synth.panel import ModelJudge
+from synth.pipeline.generate import Goal
+from synth.pipeline.job import generate
+from synth.pipeline.rejudge import Wanted, _cases, rejudge, summary
+from synth.rowfile import sealed
+from synth.run import read_episodes
+
+EPISODES = 40
+SETTINGS = [
+    "generate.applications=['hotel','clinic']",
+    "generate.agents=4",
+    "generate.states=3",
+    "generate.errors.rate=0.4",
+    "generate.outcomes={transient=0.1, partial=0.1}",
+]
+FALSE_PASS, FALSE_REJECT = 0.25, 0.1
+ALL = Wanted()
+
+
+@pytest.fixture(scope="module", name="made")
+def _made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("judged")
+    config = load_config(None, SETTINGS)
+    asyncio.run(generate(config, folder / "runs" / "r", folder, Goal(episodes=EPISODES)))
+    return folder / "runs" / "r"
+
+
+@pytest.fixture(name="run")
+def _run(made, tmp_path):
+    """Return a copy of the run that may be spoilt."""
+    folder = tmp_path / "runs" / "r"
+    folder.mkdir(parents=True)
+    for path in made.iterdir():
+        if path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def again(run, wanted=ALL, settings=(), **more):
+    config = load_config(None, settings)
+    return asyncio.run(rejudge(run, config, wanted, run.parent.parent, **more))
+
+
+def rows(run):
+    return list(jsonl.read(run / "judged" / "rows.jsonl"))
+
+
+def test_todays_program_says_what_the_run_says(run):
+    report = again(run)
+    verdicts = [episode.verdict.passed for episode in read_episodes(run)]
+    assert report["episodes"] == EPISODES
+    assert report["passed"] == verdicts.count(True)
+    assert 0 < report["passed"] < EPISODES
+    assert report["changed"] == []
+
+
+def test_another_verdict_is_told_with_its_reason(run):
+    episodes = list(read_episodes(run))
+    number = next(i for i, e in enumerate(episodes) if e.verdict.passed is False)
+    wrong = episodes[number].verdict.model_copy(update={"passed": True})
+    episodes[number] = episodes[number].model_copy(update={"verdict": wrong})
+    write_atomic(run / "episodes-0.jsonl", b"".join(sealed(e) + b"\n" for e in episodes))
+    (changed,) = again(run)["changed"]
+    assert changed == {
+        "episode": wrong.episode, "was": True, "is": False, "why": wrong.reason,
+    }  # fmt: skip
+    assert list(read_episodes(run))[number].verdict.passed is True  # the run stays as it is
+
+
+def test_spoilt_copies_are_caught_and_harmless_ones_set_aside(run):
+    mutants = again(run, Wanted(mutants=True))["mutants"]
+    assert len(mutants) >= 5
+    assert sum(share["of"] for share in mutants.values()) > 60
+    assert [share["count"] for share in mutants.values()] == [0] * len(mutants)
+    harmless = [row for row in rows(run) if row["harmless"]]
+    assert all(row["program"] for row in harmless)
+
+
+def test_what_is_judged_is_not_judged_again(run):
+    told = []
+    stop = iter([False] * 9 + [True] * 100)
+    first = again(run, ended=lambda: next(stop))
+    assert first["episodes"] == 10
+    whole = again(run, tell=lambda done, name: told.append(name))
+    names = [row["name"] for row in rows(run)]
+    assert len(names) == len(set(names)) == whole["episodes"] == EPISODES
+    assert again(run, Wanted(limit=7))["episodes"] == 7
+    assert len(rows(run)) == EPISODES
+
+
+def test_a_run_without_episodes_is_refused(run):
+    (run / "episodes-0.jsonl").write_bytes(b"")
+    with pytest.raises(BadInput, match="no finished episode"):
+        again(run)
+
+
+# --- a model beside the program --------------------------------------------------------------
+
+
+def planted(run, tmp_path, truth):
+    """Write the script of an endpoint that errs as often as planned; return it and its answers."""
+    rng, script, said = random.Random(7), [], {}
+    for case in _cases(run, Wanted(mutants=True)):
+        if truth[case.name] is None:
+            continue
+        wrong = rng.random() < (FALSE_REJECT if truth[case.name] else FALSE_PASS)
+        said[case.name] = truth[case.name] != wrong
+        answer = {"reason": "-", "quote": "", "answer": "yes" if said[case.name] else "no"}
+        llm = ScriptedLLM([json.dumps(answer)])
+        asyncio.run(ModelJudge(llm, Sampler()).overall(case.task, case.trajectory))
+        last = {"role": "assistant", "content": json.dumps(answer)}
+        script.append({"messages": [*llm.requests[0].messages, last]})
+    path = tmp_path / "judge.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in script))
+    return path, said
+
+
+def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
+    again(run, Wanted(mutants=True))
+    truth = {row["name"]: row["program"] for row in rows(run)}
+    path, said = planted(run, tmp_path, truth)
+    (run / "judged" / "rows.jsonl").unlink()
+    ready, held = threading.Event(), {}
+
+    async def serve():
+        async with MockLLM(script=path, keep_ledger=False) as mock:
+            held["mock"], held["loop"] = mock, asyncio.get_running_loop()
+            ready.set()
+            await mock.ended.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    ready.wait(20)
+    settings = ["models.judge.model=mock", f"models.judge.base_url={held['mock'].url}"]
+    report = again(run, Wanted(mutants=True), settings)
+    asked = held["mock"].ledger.requests
+    again(run, Wanted(mutants=True), settings)
+    assert held["mock"].ledger.requests == asked >= len(said)
+    held["loop"].call_soon_threadsafe(held["mock"].ended.set)
+    thread.join(20)
+    overall = report["judges"]["overall"]
+    told = {row["name"]: row for row in rows(run)}
+    counted = {name: met for name, met in said.items() if not told[name]["harmless"]}
+    passes = sum(counted[name] and not truth[name] for name in counted)
+    assert overall["false_pass"]["count"] == passes
+    low, high = overall["false_pass"]["interval"]
+    assert low < overall["false_pass"]["share"] < high < 2 * FALSE_PASS
+    assert overall["unanswered"]["count"] == 0
+    assert report["model"] == "mock"
+
+
+def test_rows_without_a_model_have_no_calibration(run):
+    report = again(run)
+    assert report["judges"] == {}
+    assert report["model"] is None
+    assert summary([])["episodes"] == 0
