@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from synth.core.types import Effect, ToolSpec
+from tool_registry.search import WORD
 
 _POINTS = {
     "silent": 0.5,  # no description
@@ -39,7 +40,6 @@ _RESIDUE = re.compile(
     r"\b(?:TODO:|FIXME|TBD)|\{\{ *\w+ *\}\}|\$\{\w+\}|(?i:lorem ipsum|\bdescription here\b)"
 )
 _RESULT = re.compile(r"\breturn|\bresult|\boutput|\bresponse|\brespond|\byield", re.IGNORECASE)
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _NAMED = re.compile(r"(?<![\w.])(\w+)`?(?= ?(?:\([^()\n]*\))? ?[:–—=-] ?\S)")
 _TYPED = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items")
 Fault = tuple[float, str]
@@ -60,16 +60,17 @@ def quality_of(spec: ToolSpec, flags: Sequence[str] = ()) -> tuple[float, list[s
 
 
 def _description(spec: ToolSpec, flags: Sequence[str]) -> Iterator[Fault]:
-    words = _WORD.findall(spec.description)
+    words = WORD.findall(spec.description)
     if not words:
         yield _POINTS["silent"], "no description"
         return
-    wide = sum(len(word) for word in words if not word.isascii())  # no spaces between words there
-    if len(words) + wide // 2 < SHORT:
-        few = "terse" if len(words) + wide // 2 < TERSE else "short"
-        yield _POINTS[few], f"a description of {len(words)} words"
-    said = {word.lower().rstrip("s") for word in words} - {"the", "a", "an"}
-    if said <= {word.lower().rstrip("s") for word in _WORD.findall(spec.name)}:
+    if len(words) < SHORT:
+        wide = sum(len(word) for word in words if not word.isascii())  # written without spaces
+        if len(words) + wide // 2 < SHORT:
+            few = "terse" if len(words) + wide // 2 < TERSE else "short"
+            yield _POINTS[few], f"a description of {len(words)} words"
+    named = {"the", "a", "an", *map(_form, WORD.findall(spec.name))}
+    if all(_form(word) in named for word in words):
         yield _POINTS["echo"], "the description repeats the name"
     if found := _RESIDUE.search(spec.description):
         yield _POINTS["residue"], f"left over from a template: {found[0]}"
@@ -77,6 +78,10 @@ def _description(spec: ToolSpec, flags: Sequence[str]) -> Iterator[Fault]:
         yield _POINTS["suspicious"], "should be read by a person first"
     if len(spec.description) > LONG:
         yield _POINTS["long"], f"a description of {len(spec.description)} characters"
+
+
+def _form(word: str) -> str:
+    return word.lower().rstrip("s")
 
 
 def _parameters(spec: ToolSpec) -> Iterator[Fault]:
@@ -87,14 +92,14 @@ def _parameters(spec: ToolSpec) -> Iterator[Fault]:
     if not count:
         return
     schemas = [one if isinstance(one, dict) else {} for one in found.values()]
-    described = set(_NAMED.findall(spec.description))  # as docstrings do: `city: where to look`
-    undescribed = sum(
-        not _says(one) and name not in described for name, one in zip(found, schemas, strict=True)
-    )
+    mute = [name for name, one in zip(found, schemas, strict=True) if not _says(one)]
+    if mute:  # as docstrings do: `city: where to look`
+        described = set(_NAMED.findall(spec.description))
+        mute = [name for name in mute if name not in described]
     untyped = sum(not any(key in one for key in _TYPED) for one in schemas)
     shapeless = sum(map(_shapeless, schemas))
     for key, number, what in (
-        ("undescribed", undescribed, "without a description"),
+        ("undescribed", len(mute), "without a description"),
         ("untyped", untyped, "without a type"),
         ("shapeless", shapeless, "with an object or list of unknown content"),
     ):

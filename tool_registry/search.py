@@ -29,7 +29,11 @@ MANY = 100_000
 UNSORTED = 0.15
 """Words that come at once, alone and as a share of all, after which everything is sorted."""
 _SHOWN = ("doc", "tool", "words", "server", "name", "function_name", "effect", "description")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_UNSPACED = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+"""Kana, Chinese characters, Hangul: texts in which spaces do not part words."""
+WORD = re.compile(
+    rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[{_UNSPACED}]+|[^\W\d_a-zA-Z{_UNSPACED}]+"
+)
 _EMAIL = re.compile(r"(?i)\be-mail")
 _ENDING = re.compile(r"([^aeiou])(?:ie|y)\Z")
 """`company`, `companies`; `movie`, `movies`: as step 1c of Porter's stemmer."""
@@ -79,10 +83,15 @@ LIMIT $2
 def words_of(text: str) -> Iterator[str]:
     """Yield the words of `text` in search form.
 
-    Lower case, `camelCase` split, e-mail in one word, plural s cut, `-y` and `-ies` made equal. The
-    macro `search_terms` of a registry does the same.
+    Lower case, `camelCase` split, e-mail in one word, plural s cut, `-y` and `-ies` made equal; of
+    Chinese, Japanese and Korean each two characters that follow one another (as Lucene's
+    CJKBigramFilter). The macro `search_terms` of a registry does the same.
     """
-    return filter(None, map(_form, _WORD.findall(_EMAIL.sub("email", text))))
+    for found in WORD.findall(_EMAIL.sub("email", text)):
+        if "\u3041" <= found[0] <= "\ud7a3":
+            yield from (found[n : n + 2] for n in range(max(1, len(found) - 1)))
+        elif form := _form(found):
+            yield form
 
 
 @lru_cache(maxsize=1 << 15)

@@ -16,11 +16,14 @@ _NATURE = {
     "destructive": "Cannot be undone.",
 }
 
+_DONE = re.compile(r"(Lists|Returns) (those|one)\b")
+
 
 def _brief(tool: Tool) -> str:
-    """Return the first sentence, unless it begins with an article: then it tells what there is."""
-    first = re.split(r"(?<=[.;])\s", tool.description.strip())[0].rstrip(".;") + "."
-    return tool.description if re.match(r"(An?|The)\b", first) else first
+    """Return the first sentence, unless it says what there is and only the next what is done."""
+    first, *others = re.split(r"(?<=[.;])\s", tool.description.strip())
+    whole = re.match(r"(An?|The)\b", first) or any(_DONE.match(text) for text in others)
+    return tool.description if whole else first.rstrip(".;") + "."
 
 
 def _long(tool: Tool) -> str:
@@ -33,13 +36,15 @@ def _long(tool: Tool) -> str:
         f"Errors: {listed(errors)}." if errors else "",
         _NATURE[tool.effect],
     ]
-    return told(tool, " ".join(filter(None, sentences))).description
+    new = [sentence for sentence in sentences if sentence and sentence not in tool.description]
+    return told(tool, " ".join(new)).description if new else tool.description
 
 
 def _result(tool: Tool) -> str:
     shape = next((s.shape for s in tool.steps if s.returns), None)
     gives = {"list": "Returns a list.", "object": "Returns one object.", None: "Returns nothing."}
-    return told(tool, f"{gives[shape]} {_NATURE[tool.effect]}").description
+    new = [text for text in (gives[shape], _NATURE[tool.effect]) if text not in tool.description]
+    return told(tool, " ".join(new)).description if new else tool.description
 
 
 _MANNERS = {"in brief": _brief, "at length": _long, "with what they return": _result}

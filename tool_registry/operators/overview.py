@@ -12,7 +12,8 @@ from tool_registry.operator import Edit, Operator, Subject, singular
 
 def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     children: dict[str, list[tuple[str, str]]] = {}
-    for table, columns in subject.tables.items():
+    seeded = {t: c for t, c in subject.tables.items() if t in subject.application.seed}
+    for table, columns in seeded.items():
         for column, field in columns.items():
             if field.references in subject.subjects:
                 children.setdefault(str(field.references), []).append((table, column))
