@@ -7,6 +7,7 @@ import pytest
 
 from simulators.sql.engine import Engine
 from simulators.sql.load import load_application
+from synth.core.llm.local.schema import reduce_schema
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.prompts import prompts
 from synth.core.protocols import Finish, Reply, Sampler
@@ -53,6 +54,21 @@ def test_the_example_in_the_prompt_is_an_application_that_runs():
 def test_every_way_has_a_prompt_and_every_prompt_is_used():
     assert set(prompts(PROMPTS).names()) == set(WAYS) | PROMPT_NAMES
     assert len({prompt_key(way) for way in WAYS}) == len(WAYS)
+
+
+def test_a_local_engine_is_held_to_the_whole_form():
+    for form in (Sketch, Change):
+        whole = response_format(form)["json_schema"]["schema"]
+        assert "$ref" not in json.dumps(whole)
+        held = reduce_schema(whole)
+        column = held["properties"]["tables"]["items"]["properties"]["columns"]["items"]
+        assert column["properties"]["words"]["type"] == "array"
+        assert set(column["properties"]["words"]["items"]) == {"type", "minLength", "maxLength"}
+        assert set(column["required"]) == {"name", "kind"}
+        step = held["properties"]["tools"]["items"]["properties"]["steps"]["items"]
+        assert step["properties"]["do"] == {"enum": ["require", "let", "write", "return"]}
+        wanted = form.model_json_schema()["properties"].keys()
+        assert held["properties"].keys() == wanted
 
 
 def test_a_good_reply_is_kept_as_it_was_written(replies):

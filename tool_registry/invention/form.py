@@ -157,6 +157,30 @@ Form: TypeAlias = type[Sketch] | type[Change]
 
 
 def response_format(form: Form) -> dict[str, Any]:
-    """Return what an endpoint is asked to hold a reply to."""
+    """Return what an endpoint is asked to hold a reply to.
+
+    References are written out and remarks left out: engines of constrained decoding bound the depth
+    of a schema, count references in it, and let pass anything below.
+    """
     schema = form.model_json_schema()
-    return {"type": "json_schema", "json_schema": {"name": form.__name__.lower(), "schema": schema}}
+    bare = _inlined(schema, schema.get("$defs", {}))
+    return {"type": "json_schema", "json_schema": {"name": form.__name__.lower(), "schema": bare}}
+
+
+_REMARKS = frozenset({"title", "description", "default", "$defs"})
+
+
+def _inlined(schema: Any, known: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(one, known) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(known[schema["$ref"].rpartition("/")[2]], known)
+    found = {}
+    for key, value in schema.items():
+        if key == "properties":
+            found[key] = {name: _inlined(one, known) for name, one in value.items()}
+        elif key not in _REMARKS:
+            found[key] = _inlined(value, known)
+    return found
