@@ -130,16 +130,28 @@ def test_the_registry_shows_what_was_crawled_harmlessly(tmp_path, evil):
         assert set(acts((said.stdout + said.stderr).decode())) <= {"\n"}
 
 
-def test_a_bar_on_a_terminal_takes_notes_literally(tmp_path, evil):
+def test_rows_for_programs_are_harmless_on_a_terminal_and_whole_in_a_pipe(tmp_path, evil):
+    toolloom(tmp_path, "crawl", evil, "--allow-weaker")
+    query = ["registry", "sql", "SELECT reason FROM crawls", "--csv"]
+    piped = toolloom(tmp_path, *query).stdout
+    assert b"\x1b[31m" in piped
+    assert piped.startswith(b"reason\r\n")
+    said, code = on_terminal(tmp_path, query, "stdout")
+    assert code == 0
+    assert b"\x1b[31m" not in said
+    assert b"\\x1b[31m" in said
+
+
+def on_terminal(tmp_path, arguments, stream):
+    """Run the command with one of its streams on a terminal; return what it said there."""
     ours, theirs = pty.openpty()
     start = (sys.executable, "-m", "synth", "--workspace", str(tmp_path / "w"))
     process = subprocess.Popen(
-        [*start, "crawl", str(evil), "--allow-weaker"],
+        [*start, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
         cwd=ROOT,
         env={**os.environ, "TERM": "xterm"},
+        **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs},
     )
     os.close(theirs)
     said = b""
@@ -149,7 +161,12 @@ def test_a_bar_on_a_terminal_takes_notes_literally(tmp_path, evil):
         except OSError:  # Linux says so when the other end is closed
             break
     os.close(ours)
-    assert process.wait() == 3
+    return said, process.wait()
+
+
+def test_a_bar_on_a_terminal_takes_notes_literally(tmp_path, evil):
+    said, code = on_terminal(tmp_path, ["crawl", evil, "--allow-weaker"], "stderr")
+    assert code == 3
     assert b"Traceback" not in said
     assert b"\x1b[2J" not in said
     assert b"\x1b]0;title" not in said

@@ -170,6 +170,12 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def hand_over(text: str) -> None:
+    """Write what is for programs: as it is to a file or a pipe, harmless to a terminal."""
+    seen = sys.stdout.isatty()
+    sys.stdout.write(lines(text.replace("\r\n", "\n")) if seen else text)
+
+
 def show(text: str) -> None:
     """Write the result of a command for people to stdout, in as many lines as it has."""
     sys.stdout.write(lines(text if text.endswith("\n") else text + "\n"))

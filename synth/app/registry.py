@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from typing import Any
 
 from synth.app import _map
 from synth.app._options import positive, share
-from synth.app._show import json_text, line, lines, say, show
+from synth.app._show import hand_over, json_text, line, lines, say, show
 from synth.core.errors import BadInput, BadPlace
 from synth.core.formats import declare
 from synth.core.store import Workspace
@@ -237,11 +238,13 @@ def _show_found(rows: Sequence[Sequence[Any]]) -> None:
 def _write_csv(result: dict[str, Any]) -> None:
     """Write rows as RFC 4180 has them, for programs: a spreadsheet may run cells that begin with =.
 
-    Nothing is escaped but what the format needs, as in `--json`.
+    Nothing is escaped but what the format needs, except where a terminal would act upon it.
     """
-    writer = csv.writer(sys.stdout, lineterminator="\r\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(result["columns"])
     writer.writerows(result["rows"])
+    hand_over(text.getvalue())
     if result.get("truncated"):
         say(f"the first {len(result['rows'])} rows; --limit N writes more")
 
