@@ -10,25 +10,30 @@ from synth.core.types import ToolSpec
 from tool_registry.classify import classify
 from tool_registry.quality import quality_of
 
-_LACKING = """
+_LACKS = "FROM tools JOIN tool_versions USING (tool, version) WHERE quality IS NULL"
+_TOOLS = f"""
 SELECT t.server, t.tool, t.version, v.document, v.flags
-FROM tools t JOIN tool_versions v USING (tool, version) WHERE v.quality IS NULL
+FROM tools t JOIN tool_versions v USING (tool, version)
+WHERE t.server IN (SELECT server {_LACKS}) AND (t.listed OR v.quality IS NULL)
 ORDER BY t.server, t.tool
 """
 
 
-def fill(con: duckdb.DuckDBPyConnection) -> int:
+def lacks(con: duckdb.DuckDBPyConnection) -> bool:
+    """Say whether there are definitions that `fill` would score."""
+    return bool(con.execute(f"SELECT 1 {_LACKS} LIMIT 1").fetchall())
+
+
+def fill(con: duckdb.DuckDBPyConnection) -> None:
     """Score and classify the current definitions that were entered before this was done.
+
+    A category depends on the other tools of a server, so all of these are looked at.
 
     Args:
         con: a connection from `Workspace.write`.
-
-    Returns:
-        How many there were.
     """
-    found = con.execute(_LACKING).fetchall()
     servers: dict[str, list[tuple[str, int, ToolSpec, list[str]]]] = {}
-    for server, tool, version, document, flags in found:
+    for server, tool, version, document, flags in con.execute(_TOOLS).fetchall():
         spec = ToolSpec.model_validate_json(document)
         servers.setdefault(server, []).append((tool, version, spec, orjson.loads(flags)))
     for server, tools in servers.items():
@@ -56,4 +61,3 @@ def fill(con: duckdb.DuckDBPyConnection) -> int:
                 [one.score for _, one in told],
             ],
         )
-    return len(found)

@@ -49,7 +49,10 @@ class Table:
 
 
 def stats(workspace: Workspace) -> dict[str, Any]:
-    """Return counts of what the registry holds."""
+    """Return counts of what the registry holds; rejects are those of each server's last crawl.
+
+    `quality` is the mean in percent, None where nothing is scored.
+    """
     with workspace.read() as con:
         return {
             "tools": _one(con, "SELECT count(*) FROM tools WHERE listed"),
@@ -74,7 +77,7 @@ def stats(workspace: Workspace) -> dict[str, Any]:
                 "GROUP BY 1 ORDER BY 2 DESC, 1",
             ),
             "quality": _one(
-                con, "SELECT coalesce(round(100 * avg(quality)), 0) FROM catalogue WHERE listed"
+                con, "SELECT round(100 * avg(quality))::INTEGER FROM catalogue WHERE listed"
             ),
             "by_registry": _pairs(
                 con,
@@ -85,7 +88,9 @@ def stats(workspace: Workspace) -> dict[str, Any]:
                 con, "SELECT outcome, count(*) FROM last_crawls GROUP BY 1 ORDER BY 1"
             ),
             "reject_reasons": _pairs(
-                con, "SELECT reason, count(*) FROM rejects GROUP BY 1 ORDER BY 1"
+                con,
+                "SELECT reason, count(*) FROM rejects "
+                "WHERE crawl IN (SELECT crawl FROM last_crawls) GROUP BY 1 ORDER BY 1",
             ),
             "flags": _pairs(
                 con,
@@ -135,10 +140,17 @@ def similar(workspace: Workspace, name_or_key: str, limit: int = 10) -> list[dic
     """Return the tools most like one, best first; a copy of it scores 1.
 
     Raises:
-        UnknownName, BadInput: as `show`.
+        BadInput: as `show`; or the tool is no longer listed, and so not among those compared.
     """
     with workspace.read() as con:
-        return _described(con, alike(con, _found(con, name_or_key), limit))
+        tool = _found(con, name_or_key)
+        if not con.execute("SELECT 1 FROM tools WHERE tool = ? AND listed", [tool]).fetchall():
+            raise BadInput(
+                f"{tool} is no longer listed by its server",
+                where="registry",
+                remedy="toolloom registry show has its last definition; search finds by words",
+            )
+        return _described(con, alike(con, tool, limit))
 
 
 def show(workspace: Workspace, name_or_key: str) -> dict[str, Any]:
@@ -267,8 +279,9 @@ def _first_line(error: duckdb.Error) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "the query failed")
 
 
-def _one(con: duckdb.DuckDBPyConnection, query: str) -> int:
-    return int(con.execute(query).fetchall()[0][0])
+def _one(con: duckdb.DuckDBPyConnection, query: str) -> int | None:
+    value: int | None = con.execute(query).fetchall()[0][0]
+    return value
 
 
 def _pairs(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, int]:

@@ -18,6 +18,7 @@ import orjson
 
 from synth.core.canonical import content_key, text_key
 from synth.core.store import Workspace, now
+from tool_registry.backfill import lacks
 from tool_registry.ingest import Prepared, ingest, provenance_of
 from tool_registry.ledger import Entry, facts_of
 from tool_registry.normalize import Accepted, Rejected, Unreadable, normalize_list
@@ -67,7 +68,7 @@ def import_catalog(
     """
     written = list(catalog.read(text))
     with workspace.read() as con:
-        before = _known(con)
+        before, lacking = _known(con), lacks(con)
     prepared: list[Prepared] = []
     for done, item in enumerate(written):
         if done % STEP == 0:
@@ -75,7 +76,7 @@ def import_catalog(
         prepared.append(_prepared(item, before.get(item.target.server)))
     progress(len(written), len(written), "entering")
     fresh = [item for item in prepared if item.entry.outcome != "unchanged"]
-    if fresh:
+    if fresh or lacking:
         with workspace.write() as con:
             ingest(con, fresh)
     return _imported(text, prepared, before)

@@ -21,6 +21,8 @@ from tool_registry.vectors import Vectors
 
 ALIKE = 0.75
 """Cosine from which on two definitions read alike."""
+UNKNOWN = -1
+"""Column of a word that nobody says: it was indexed in another form."""
 _READS = "read"
 
 
@@ -51,15 +53,19 @@ def cluster(con: duckdb.DuckDBPyConnection, vectors: Vectors) -> int:
 
 
 def _ranked(con: duckdb.DuckDBPyConnection, vectors: Vectors) -> dict[str, list[tuple[str, float]]]:
-    """Return for each tool its near duplicates, the tools that were seen first first."""
+    """Return for each tool its near duplicates, the tools that were seen first first.
+
+    The registry may have changed since its words were read: tools that are gone have none.
+    """
     order = "SELECT tool FROM tools WHERE listed ORDER BY first_seen, tool"
     found: dict[str, list[tuple[str, float]]] = {
         row[0]: [] for row in con.execute(order).fetchall()
     }
     for one, other, cosine in near_pairs(vectors):
         a, b = vectors.tools[one], vectors.tools[other]
-        found[a].append((b, cosine))
-        found[b].append((a, cosine))
+        if a in found and b in found:
+            found[a].append((b, cosine))
+            found[b].append((a, cosine))
     return {tool: sorted(likes, key=lambda x: (-x[1], x[0])) for tool, likes in found.items()}
 
 
@@ -84,7 +90,7 @@ def _about(vectors: Vectors, number: int) -> tuple[frozenset[str], frozenset[int
     words = set(words_of(vectors.names[number]))
     done = {_READS if VERBS[word] is Effect.READ else word for word in words if word in VERBS}
     things = words - VERBS.keys() - _titles(vectors.servers[number])
-    return frozenset(done), frozenset(vectors.words[word] for word in things)
+    return frozenset(done), frozenset(vectors.words.get(word, UNKNOWN) for word in things)
 
 
 @lru_cache(maxsize=4096)

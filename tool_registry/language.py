@@ -46,7 +46,7 @@ def language_of(text: str) -> str:
     if not text.isascii():
         for language, script in _SCRIPTS:
             # A sign of these scripts is worth some Latin letters: technical terms stay Latin.
-            if len(script.findall(text)) * 4 >= letters:
+            if 0 < letters <= len(script.findall(text)) * 4:
                 return language
     counts = dict.fromkeys(_COMMON, 0)
     for word in _WORD.findall(text.lower()):

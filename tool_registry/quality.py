@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from synth.core.types import Effect, ToolSpec
@@ -60,7 +61,7 @@ def quality_of(spec: ToolSpec, flags: Sequence[str] = ()) -> tuple[float, list[s
 
 
 def _description(spec: ToolSpec, flags: Sequence[str]) -> Iterator[Fault]:
-    words = WORD.findall(spec.description)
+    words = [found[0] for found in islice(WORD.finditer(spec.description), SHORT)]
     if not words:
         yield _POINTS["silent"], "no description"
         return
@@ -70,7 +71,7 @@ def _description(spec: ToolSpec, flags: Sequence[str]) -> Iterator[Fault]:
             few = "terse" if len(words) + wide // 2 < TERSE else "short"
             yield _POINTS[few], f"a description of {len(words)} words"
     named = {"the", "a", "an", *map(_form, WORD.findall(spec.name))}
-    if all(_form(word) in named for word in words):
+    if all(_form(found[0]) in named for found in WORD.finditer(spec.description)):
         yield _POINTS["echo"], "the description repeats the name"
     if found := _RESIDUE.search(spec.description):
         yield _POINTS["residue"], f"left over from a template: {found[0]}"

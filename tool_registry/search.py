@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -29,11 +29,12 @@ MANY = 100_000
 UNSORTED = 0.15
 """Words that come at once, alone and as a share of all, after which everything is sorted."""
 _SHOWN = ("doc", "tool", "words", "server", "name", "function_name", "effect", "description")
-_UNSPACED = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-"""Kana, Chinese characters, Hangul: texts in which spaces do not part words."""
-WORD = re.compile(
-    rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[{_UNSPACED}]+|[^\W\d_a-zA-Z{_UNSPACED}]+"
+_UNSPACED = (
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 )
+"""Kana, Chinese characters, Hangul: texts in which spaces do not part words."""
+WORD = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[{_UNSPACED}]+|[^\W\d_a-zA-Z{_UNSPACED}]+")
+_RUN = re.compile(f"[{_UNSPACED}]")
 _EMAIL = re.compile(r"(?i)\be-mail")
 _ENDING = re.compile(r"([^aeiou])(?:ie|y)\Z")
 """`company`, `companies`; `movie`, `movies`: as step 1c of Porter's stemmer."""
@@ -88,7 +89,7 @@ def words_of(text: str) -> Iterator[str]:
     CJKBigramFilter). The macro `search_terms` of a registry does the same.
     """
     for found in WORD.findall(_EMAIL.sub("email", text)):
-        if "\u3041" <= found[0] <= "\ud7a3":
+        if found[0] > "\u3040" and _RUN.match(found):
             yield from (found[n : n + 2] for n in range(max(1, len(found) - 1)))
         elif form := _form(found):
             yield form
@@ -193,7 +194,7 @@ def ranked(
     con: duckdb.DuckDBPyConnection, text: str, limit: int, only: Filter = ALL
 ) -> list[dict[str, Any]]:
     """Return the tools that match `text` best; none when no word of it is known."""
-    return _ranked(con, list(dict.fromkeys(words_of(text)))[:MOST_WORDS], limit, only)
+    return _ranked(con, list(dict.fromkeys(words_of(text)))[:MOST_WORDS], limit, only.conditions())
 
 
 def similar(con: duckdb.DuckDBPyConnection, tool: str, limit: int) -> list[dict[str, Any]]:
@@ -204,19 +205,26 @@ def similar(con: duckdb.DuckDBPyConnection, tool: str, limit: int) -> list[dict[
     found = con.execute("SELECT doc FROM search_tools WHERE tool = ?", [tool]).fetchall()
     if not found:
         return []
-    words = con.execute(_TELLING, [found[0][0], TELLING_WORDS]).fetchall()
-    likes = _ranked(con, [row[0] for row in words], limit + 1)
-    (own,) = [like["score"] for like in likes if like["tool"] == tool] or [0.0]
+    words = [row[0] for row in con.execute(_TELLING, [found[0][0], TELLING_WORDS]).fetchall()]
+    likes = _ranked(con, words, limit + 1)
+    if not words:
+        return []
+    if tool not in [like["tool"] for like in likes]:  # more copies of it than are asked for
+        likes += _ranked(con, words, 1, {"catalogue.tool = ?": tool})
+    own = next(like["score"] for like in likes if like["tool"] == tool)
     others = [like for like in likes if like["tool"] != tool][:limit]
-    return [like | {"score": round(like["score"] / own, 4) if own else 0.0} for like in others]
+    return [like | {"score": round(like["score"] / own, 4)} for like in others]
 
 
 def _ranked(
-    con: duckdb.DuckDBPyConnection, words: Sequence[str], limit: int, only: Filter = ALL
+    con: duckdb.DuckDBPyConnection,
+    words: Sequence[str],
+    limit: int,
+    conditions: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     if not words:
         return []
-    conditions = only.conditions()
+    conditions = conditions or {}
     within = _WITHIN.format(conditions=" AND ".join(conditions)) if conditions else ""
     asked = ", ".join("?" * len(words))
     query = _QUERY.format(asked=asked, within=within, limit=int(limit))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
     Matrix = Any  # scipy has no types
 
 EXTRA = "'toolloom[view]'"
-CHUNK = 500
-"""Rows of a product at a time: 500 x 100,000 similarities are some 100 MB."""
+CHUNK = 250
+"""Rows of a product at a time: 250 x 100,000 similarities are up to 300 MB."""
+SLACK = 1e-9
+"""What rounding may cost a cosine."""
 _FOUND = """
 SELECT dense_rank() OVER (ORDER BY doc) - 1 AS tool, dense_rank() OVER (ORDER BY word) - 1 AS word,
        times FROM search_words ORDER BY doc, word
@@ -76,22 +77,52 @@ class Vectors:
     def alike(self, least: float) -> Iterator[tuple[int, Any, Any]]:
         """Yield each tool that is like others after it, with these and their cosines.
 
+        Exact, and without a product of all with all: of each tool the commonest words are left out
+        as long as they alone (at most the length of what they are) cannot make it alike to any
+        other (the L2 bound of Anastasiu and Karypis 2014, L2AP, section 3).
+
         Args:
             least: cosine that counts as alike.
 
         Yields:
             Number of a tool; (n,) numbers of the others, rising; (n,) cosines.
         """
+        np = package("numpy", EXTRA)
+        telling, left_out = self._telling(least - SLACK)
+        turned = telling.T.tocsr()
         for start in range(0, len(self.tools), CHUNK):
-            product = (self.matrix[start : start + CHUNK] @ self.matrix.T).tocsr()
-            product.data[product.data < least] = 0
-            product.eliminate_zeros()
-            product.sort_indices()
-            for row, (begin, end) in enumerate(pairwise(product.indptr)):
-                others, cosines = product.indices[begin:end], product.data[begin:end]
-                later = others > start + row
-                if later.any():
-                    yield start + row, others[later], cosines[later]
+            partly = (self.matrix[start : start + CHUNK] @ turned).tocoo()
+            possible = partly.data + left_out[partly.col] >= least - SLACK
+            ones, others = partly.row[possible] + start, partly.col[possible]
+            later = others > ones
+            ones, others = ones[later], others[later]
+            order = np.lexsort((others, ones))
+            ones, others = ones[order], others[order]
+            cosines = np.asarray(
+                self.matrix[ones].multiply(self.matrix[others]).sum(axis=1)
+            ).ravel()
+            alike = cosines >= least
+            ones, others, cosines = ones[alike], others[alike], cosines[alike]
+            found, begins = np.unique(ones, return_index=True)
+            for one, begin, end in zip(found, begins, [*begins[1:], len(ones)], strict=True):
+                yield int(one), others[begin:end], cosines[begin:end]
+
+    def _telling(self, least: float) -> tuple[Matrix, Any]:
+        """Return the matrix without common words that tell less than `least`, and their lengths."""
+        np = package("numpy", EXTRA)
+        matrix = self.matrix
+        tools = np.repeat(np.arange(len(self.tools)), np.diff(matrix.indptr))
+        spread = np.bincount(matrix.indices, minlength=matrix.shape[1])
+        order = np.lexsort((-spread[matrix.indices], tools))
+        squares = np.cumsum(matrix.data[order] ** 2)
+        before = np.concatenate(([0.0], squares))[matrix.indptr[:-1]]
+        small = np.empty(len(order), dtype=bool)
+        small[order] = squares - before[tools] < least**2
+        left_out = np.sqrt(np.bincount(tools, (matrix.data**2) * small, minlength=len(self.tools)))
+        telling = matrix.copy()
+        telling.data[small] = 0
+        telling.eliminate_zeros()
+        return telling, left_out
 
     def nearest(self, of: Any, among: Any) -> tuple[Any, Any]:
         """Return for each tool of one kind the nearest of another kind.

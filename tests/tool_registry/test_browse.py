@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from synth.core import store
 from synth.core.application import Application
 from synth.core.errors import BadInput
 from synth.core.protocols import Edge
@@ -340,49 +339,29 @@ def test_similar_tools_are_found_by_what_they_say_and_a_copy_scores_one(workspac
         browse.similar(workspace, "send_male")
 
 
-def test_a_registry_of_an_earlier_version_is_searched_as_before(tmp_path, monkeypatch):
-    earlier = store._migrations()[:5]
-    workspace = Workspace(tmp_path)
-    at = "TIMESTAMP '2026-01-01'"
-    with monkeypatch.context() as patched:
-        patched.setattr(store, "_migrations", lambda: earlier)
-        with workspace.write() as con:
-            con.execute(
-                f"INSERT INTO servers VALUES ('s', 'npm', 's', 's', 'MIT', NULL, {at}, {at})"
-            )
-            for name, listed in (("a", True), ("b", False)):
-                con.execute(
-                    f"INSERT INTO tools VALUES ('s/{name}', 's', '{name}', '{name}', NULL, NULL, "
-                    f"1, {listed}, {at}, {at})"
-                )
-                con.execute(
-                    "INSERT INTO tool_versions (tool, version, spec, definition, description, "
-                    "parameters, effect, effect_source, provenance, document, raw_hash, "
-                    "semantic_hash, description_hash, flags, seen_at) VALUES "
-                    f"('s/{name}', 1, 'k', 'd', 'Reads.', '{{}}', 'read', 'inferred', '{{}}', "
-                    f"'{{}}', 'h', 'h', 'h', '[]', {at})"
-                )
-                con.execute(f"INSERT INTO search_tools VALUES ('s/{name}', 4)")
-                con.execute(
-                    f"INSERT INTO search_words VALUES ('read', 's/{name}', 1), "
-                    f"('{name}', 's/{name}', 3)"
-                )
-    (found,) = browse.search(workspace, "read")  # what is no longer listed is not found
-    assert (found["tool"], found["effect"], found["description"]) == ("s/a", "read", "Reads.")
+def test_a_tool_with_more_copies_than_are_asked_for_has_likes_with_scores(workspace):
+    tool = raw("send_mail", "Sends a mail to a person.", address="of the person")
+    servers = [f"pypi:notes{n}" for n in range(5)]
+    enter(workspace, *(entry(n, [tool], server=name) for n, name in enumerate(servers, 1)))
+    found = browse.similar(workspace, "pypi:notes4/send_mail", 2)
+    assert [like["tool"] for like in found] == ["pypi:notes0/send_mail", "pypi:notes1/send_mail"]
+    more = browse.similar(workspace, "pypi:notes4/send_mail", 10)  # the tool itself is among these
+    assert [like["score"] for like in found] == [like["score"] for like in more[:2]]
+    assert found[0]["score"] > 0.2
 
 
-def test_definitions_that_were_entered_before_there_were_scores_get_theirs(workspace):
-    tool = raw("send_mail", "Sends a mail to a person and returns its number.")
-    enter(workspace, entry(1, [tool]))
-    query = "SELECT quality, quality_reasons, category, category_source FROM catalogue"
-    scored = rows(workspace, query)
-    with workspace.write() as con:
-        con.execute("UPDATE tool_versions SET quality = NULL, quality_reasons = NULL")
-        con.execute("UPDATE tools SET category = NULL, category_source = NULL")
-    enter(workspace)
-    assert rows(workspace, query) == scored
-    assert scored[0][0] > 0.5
-    assert scored[0][2:] == ("communication", "inferred")
+def test_what_is_no_longer_listed_is_compared_with_nothing_and_says_so(workspace):
+    enter(workspace, entry(1, [raw("send_mail", "Sends."), raw("read_mail", "Reads.")]))
+    enter(workspace, entry(2, [raw("read_mail", "Reads.")]))
+    with pytest.raises(BadInput, match="no longer listed"):
+        browse.similar(workspace, "send_mail")
+
+
+def test_counts_of_rejects_are_of_the_last_crawls_and_no_mean_of_nothing_is_told(workspace):
+    enter(workspace, entry(1, [None, raw("a"), raw("a")]), entry(2, [None]))
+    counts = browse.stats(workspace)
+    assert (counts["rejected"], counts["reject_reasons"]) == (1, {"not_an_object": 1})
+    assert counts["quality"] is None
 
 
 @pytest.mark.claim("b14")

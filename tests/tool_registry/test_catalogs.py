@@ -256,6 +256,7 @@ def test_what_names_a_licence_is_told_from_what_does_not(text, licence):
         ("파일을 읽습니다", "ko"),
         ("Получить список файлов", "ru"),
         ("xyzzy_42", "und"),
+        ("→ … 🚀", "und"),
         ("", "und"),
     ],
 )

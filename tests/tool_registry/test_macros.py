@@ -15,7 +15,8 @@ from tool_registry.search import ranked, words_of
 QUERIES = (
     "send an e-mail", "listFiles of HTTPServer", "companies' queries", "the", "", "x²",
     "a's keys", "Größe 查询天气", "E-Mails", "class pass days ABc aBCd", "don't stop", "٣ files",
-    "movie movies", "what do I have to do with which of the files",
+    "movie movies", "查", "查询天气を探すファイル 한국어 검색ABc", "größe查询öl・ー漢",
+    "what do I have to do with which of the files",
 )  # fmt: skip
 
 
@@ -40,7 +41,7 @@ letters = st.characters(
 texts = st.text(letters.filter(lambda c: len(c.lower()) == 1), max_size=40)
 
 
-@given(texts | st.text("aAeEsSyY -_1", max_size=30))
+@given(texts | st.text("aAeEsSyY -_1", max_size=30) | st.text("查询天データ한ö aB1・", max_size=60))
 def test_the_macro_takes_the_same_words_from_any_text(terms, text):
     assert sorted(terms(text)) == sorted(set(words_of(text)))
 

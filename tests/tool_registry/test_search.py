@@ -36,6 +36,13 @@ def test_the_best_that_pass_a_filter_are_found_however_far_down_they_are(real):
     assert everything.index(wanted[0]) > 20
 
 
+def test_chinese_is_found_by_what_stands_within_a_sentence_without_spaces(real):
+    rows = found(real, "天气预报", 5)
+    assert len(rows) == 4
+    assert all("天气" in row["description"] for row in rows)
+    assert all("数据库" in row["description"] for row in found(real, "数据库", 5))
+
+
 def test_a_category_that_no_tool_has_is_named_with_near_ones(real):
     with pytest.raises(UnknownName, match="did you mean 'communication'"):
         found(real, "x", category="comunication")
