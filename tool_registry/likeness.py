@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-ALIKE = 0.66
+ALIKE = 0.7
 """Cosine from which on two tools with the same effect and parameters are near duplicates."""
 _WORD = re.compile(r"[a-z]+")
 _GENERIC = frozenset(

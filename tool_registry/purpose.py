@@ -2,8 +2,9 @@
 
 Two tools are for one thing if whoever has one does not need the other: they change the same columns
 (or read the same rows) and take the same values. Numbers, currencies, names of parameters, days
-that are stamped on a row, conditions, order and number of shown columns make no difference, so this
-is stricter than most people who count tools. Nothing of what an agent reads is looked at.
+that are stamped on a row, conditions, lists of allowed values, order and number of shown columns
+make no difference, so this is stricter than most people who count tools. Nothing of what an agent
+reads is looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from synth.core.canonical import content_key
 _INSERT = re.compile(r"\s*INSERT\s+(?:OR\s+\w+\s+)?INTO\s+(\w+)", re.IGNORECASE)
 _UPDATE = re.compile(r"\s*UPDATE\s+(\w+)\s+SET\s+(.*)", re.IGNORECASE | re.DOTALL)
 _DELETE = re.compile(r"\s*DELETE\s+FROM\s+(\w+)", re.IGNORECASE)
-_FROM = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
+_FROM = re.compile(r"\bFROM\s+(\w+)", re.IGNORECASE)
 _ADDED = re.compile(r"\b(count|sum|avg|min|max|group_concat|total)\s*\(", re.IGNORECASE)
 _INNER = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 """What is in parentheses, three deep."""
@@ -58,18 +59,18 @@ def _change(sql: str) -> list[Any]:
 
 
 def _shown(step: Step) -> list[Any]:
-    """Return the tables that a read looks at, what it adds up, and its column if it has only one.
+    """Return the table that a read is about, what it adds up, and its column if it has only one.
 
-    More columns than one are "the row": whether a note is among them makes no other tool.
+    More columns than one are "the row": whether a note, or the name of what it leads to, is among
+    them makes no other tool.
     """
     sql = step.returns or ""
-    outside = _INNER.sub("", sql)
-    tables = set(_FROM.findall(outside)) or set(_FROM.findall(sql))
+    tables = _FROM.findall(_INNER.sub("", sql))[:1] or _FROM.findall(sql)[:1]
     added = {word.lower() for word in _ADDED.findall(sql)}
     head = re.split(r"\bFROM\b", re.sub(r"^\s*SELECT\b", "", sql, flags=re.IGNORECASE))[0]
     columns = [_column(part) for part in _top(head)]
     told = [name for name in columns if name not in ("id", "name")]
-    return [sorted(tables), sorted(added), told if len(told) == 1 else step.shape]
+    return [tables, sorted(added), told if len(told) == 1 else step.shape]
 
 
 def _column(text: str) -> str:
@@ -88,7 +89,7 @@ def _taken(parameter: Parameter) -> list[Any]:
         table, _, column = tied.partition(".")
         tied = f"{table}.{_column(column)}"
     way = parameter.op if parameter.match else ""
-    return [[tied or parameter.type, way, bool(parameter.enum), parameter.type == "number"]]
+    return [[tied or parameter.type, way, parameter.type == "number"]]
 
 
 def _until_where(text: str) -> str:
