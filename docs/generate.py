@@ -210,7 +210,7 @@ def _schema_notes() -> tuple[dict[str, str], dict[tuple[str, str], str], list[tu
     """What the comments of the migrations say of tables and views, of columns, and of macros."""
     about: dict[str, str] = {}
     columns: dict[tuple[str, str], str] = {}
-    macros: list[tuple[str, str]] = []
+    macros: dict[str, str] = {}
     for file in sorted(MIGRATIONS.glob("*.sql")):
         sql = file.read_text(encoding="utf-8")
         for table, column, text in _ADDED.findall(sql):
@@ -218,13 +218,13 @@ def _schema_notes() -> tuple[dict[str, str], dict[tuple[str, str], str], list[tu
         for comment, kind, name, signature, body in _OBJECT.findall(sql):
             text = _note(comment)
             if kind == "MACRO":
-                macros.append((f"{name}{signature}", text))
+                macros[f"{name}{signature}"] = text
                 continue
             if text:
                 about[name] = text
             if kind == "TABLE":
                 columns |= {(name, column): _note(t) for column, t in _COLUMN.findall(body)}
-    return about, columns, macros
+    return about, columns, list(macros.items())
 
 
 def _note(comment: str) -> str:

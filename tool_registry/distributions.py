@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+import orjson
 
-_SQL = r"""
-WITH shown AS (
-    SELECT t.tool, t.server, v.effect, v.parameters,
-        CASE WHEN t.application IS NULL THEN 'crawled'
-             WHEN t.application IN (SELECT application FROM ancestry) THEN 'evolved'
-             ELSE 'written' END AS source,
-        len(json_keys(v.parameters, '$.properties')) AS parameters_of,
-        regexp_matches(v.parameters::VARCHAR, '"properties"\s*:.*"properties"\s*:') AS nested,
-        contains(v.parameters::VARCHAR, '"enum"') AS enums
-    FROM tools t JOIN tool_versions v USING (tool, version) WHERE t.listed
-)
-SELECT source, count(DISTINCT server) AS servers, count(*) AS tools,
-    round(count(*) / count(DISTINCT server), 1) AS tools_each,
-    round(avg(coalesce(parameters_of, 0)), 2) AS parameters,
-    round(100 * avg(nested::INT), 1) AS nested_pct,
-    round(100 * avg(enums::INT), 1) AS enum_pct,
-    round(100 * avg((effect IN ('write', 'destructive'))::INT), 1) AS writes_pct
-FROM shown GROUP BY source ORDER BY source
+from tool_registry.schema import subschemas
+
+_SQL = """
+SELECT CASE WHEN t.application IS NULL THEN 'crawled'
+            WHEN t.application IN (SELECT application FROM ancestry) THEN 'evolved'
+            ELSE 'written' END, t.server, v.effect, v.parameters
+FROM tools t JOIN tool_versions v USING (tool, version) WHERE t.listed
 """
+
+
+@dataclass
+class _Counts:
+    """Of the tools of one source."""
+
+    servers: set[str] = field(default_factory=set)
+    tools: int = 0
+    parameters: int = 0
+    nested: int = 0
+    """Tools whose parameters have properties of their own."""
+    enums: int = 0
+    writes: int = 0
 
 
 def distributions(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
@@ -33,6 +38,26 @@ def distributions(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     Args:
         con: a connection to the registry.
     """
-    found = con.execute(_SQL)
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    found: dict[str, _Counts] = defaultdict(_Counts)
+    for source, server, effect, parameters in con.execute(_SQL).fetchall():
+        counts = found[source]
+        whole, *parts = subschemas(orjson.loads(parameters))
+        counts.servers.add(server)
+        counts.tools += 1
+        counts.parameters += len(whole.get("properties", ()))
+        counts.nested += any(part.get("properties") for part in parts)
+        counts.enums += any("enum" in part for part in parts)
+        counts.writes += effect in ("write", "destructive")
+    return [
+        {
+            "source": source,
+            "servers": len(counts.servers),
+            "tools": counts.tools,
+            "tools_each": round(counts.tools / len(counts.servers), 1),
+            "parameters": round(counts.parameters / counts.tools, 2),
+            "nested_pct": round(100 * counts.nested / counts.tools, 1),
+            "enum_pct": round(100 * counts.enums / counts.tools, 1),
+            "writes_pct": round(100 * counts.writes / counts.tools, 1),
+        }
+        for source, counts in sorted(found.items())
+    ]

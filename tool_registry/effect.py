@@ -60,12 +60,18 @@ def effect_of(name: str, annotations: Mapping[str, Any]) -> tuple[Effect, Effect
         return Effect.READ, "annotated"
     if destructive is True:
         return Effect.DESTRUCTIVE, "annotated"
+    named = _named(name)
+    if read_only is False and destructive is None and named is Effect.DESTRUCTIVE:
+        return named, "inferred"  # it only says that it writes, and `git_clean` says more
     if read_only is False or destructive is False:
         return Effect.WRITE, "annotated"
+    return (named, "inferred") if named else (Effect.UNKNOWN, "unknown")
+
+
+def _named(name: str) -> Effect | None:
+    """Return the effect that a name tells, None where it has no known verb."""
     words = [word.lower() for word in _WORD.findall(name)]
     effects = [VERBS[word] for word in words if word in VERBS]
-    if not effects:
-        return Effect.UNKNOWN, "unknown"
-    if "and" in words:
-        return max(effects, key=_STRENGTH.index), "inferred"
-    return effects[0], "inferred"
+    if "and" in words and effects:
+        return max(effects, key=_STRENGTH.index)
+    return effects[0] if effects else None

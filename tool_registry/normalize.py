@@ -236,8 +236,10 @@ def _prose(schema: Any, path: str = "") -> list[list[str]]:
         return []
     out = []
     for key in sorted(schema):
-        if key in ("description", "title") and isinstance(schema[key], str):
+        if key in ("description", "title", "$comment") and isinstance(schema[key], str):
             out.append([f"{path}/{key}", schema[key]])
+        elif key == "examples" and isinstance(schema[key], list):
+            out.append([f"{path}/{key}", canonical(schema[key])])
         else:
             out += _prose(schema[key], f"{path}/{key}")
     return out

@@ -1,7 +1,7 @@
 -- Chinese, Japanese and Korean are searched by each two characters that follow one another, since
 -- spaces do not part words there. The same as `tool_registry.search`, which a test holds.
 
--- The characters of such texts: kana, Chinese characters, Hangul.
+-- Characters of texts in which spaces do not part words: kana, Chinese characters, Hangul.
 CREATE MACRO search_unspaced() AS
     '\x{3041}-\x{3096}\x{309d}-\x{309f}\x{30a1}-\x{30fa}\x{30fc}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{ac00}-\x{d7a3}';
 
