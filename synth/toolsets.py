@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import networkx as nx
 
 from synth.core.errors import NotSuitable
-from synth.core.protocols import World
+from synth.core.protocols import Distracting, World
 from synth.core.types import Effect, ToolSpec
 
 _KEY = re.compile(r"(^|_|\.)ids?$")
@@ -56,7 +56,9 @@ class ToolGraph:
             sources = self._sources.setdefault((edge.target, parameter), [])
             if edge.source not in sources:
                 sources.append(edge.source)
-        self.anchors = tuple(name for name in self.specs if name != self.handoff)
+        idle = world.distractors if isinstance(world, Distracting) else frozenset()
+        self.anchors = tuple(n for n in self.specs if n != self.handoff and n not in idle)
+        self.idle = tuple(sorted(idle))
         self._depth = self._depths()
 
     def is_read(self, name: str) -> bool:
@@ -192,7 +194,7 @@ def _distract(graph: ToolGraph, chosen: dict[str, None], wanted: int, rng: rando
     """Fill up with tools nobody needs: two of three from nearby, the others from anywhere."""
     near = graph.near(chosen)
     rng.shuffle(near)
-    far = [name for name in graph.anchors if name not in chosen and name not in near]
+    far = [n for n in (*graph.anchors, *graph.idle) if n not in chosen and n not in near]
     rng.shuffle(far)
     while len(chosen) < wanted and (near or far):
         pool = near if near and (not far or rng.random() < 2 / 3) else far

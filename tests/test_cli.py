@@ -18,6 +18,8 @@ from synth.core.formats import in_nine_characters
 OPTIONS = {
     "demo": "episodes offline seed",
     "evolve": "applications concurrency config processes seed set to",
+    "twins": "",
+    "agents": "config set",
     "crawl": "allow-weaker concurrency network",
     "registry": (
         "category csv effect language licence limit min-quality no-synthetic out provider server"

@@ -24,6 +24,8 @@ COMMANDS = {
     "demo": "registry, agents, tasks, episodes, judge, dataset, SFT, RL: all of it, in minutes",
     "crawl": "read the tools of MCP servers into the registry",
     "evolve": "make applications with thousands of tools, with a model or without one",
+    "twins": "make applications behind the exact tools of crawled servers",
+    "agents": "count the agents of a configuration, and whose tools they hold",
     "registry": "search, show and count what is in the registry",
     "generate": "make accepted trajectories",
     "report": "say what came of a run",

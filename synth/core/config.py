@@ -187,7 +187,8 @@ class Generate(Frozen):
 
     applications: tuple[str, ...] = Field(default=(), examples=[["hotel"]])
     """Names or files, or a single one of them; empty means all that are installed. `evolved:*` are
-    those that `toolloom evolve` made in this workspace, `evolved:NAME` is one of them."""
+    those that `toolloom evolve` made in this workspace, `evolved:NAME` is one of them; `twin:*` are
+    those that `toolloom twins` made."""
     mix: dict[TaskKind, Weight] = Field(
         default=DEFAULT_MIX, examples=[{"lookup": 0.5, "single_write": 0.5}]
     )

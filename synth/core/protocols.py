@@ -129,6 +129,14 @@ class World(Protocol):
 
 
 @runtime_checkable
+class Distracting(Protocol):
+    """A world with tools that are shown and never serve: every call of one is refused."""
+
+    distractors: frozenset[str]
+    """Their names."""
+
+
+@runtime_checkable
 class Polyglot(Protocol):
     """A world whose users may speak more than English."""
 

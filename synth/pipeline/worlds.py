@@ -19,6 +19,7 @@ from synth.core.errors import BadConfig, UnknownName
 from synth.core.protocols import Polyglot, World
 from synth.core.store import Workspace
 from synth.pipeline.evolve import evolved
+from synth.pipeline.twins import TWIN, twins
 from tool_registry.browse import specs
 from tool_registry.ingest import register_application
 
@@ -44,8 +45,11 @@ def open_worlds(config: Config, workspace: Path, *, absent: bool = False) -> dic
     images = Workspace(workspace).cache / "images"
     names = config.generate.applications
     mine = [name.removeprefix(EVOLVED) for name in names if name.startswith(EVOLVED)]
-    others = [name for name in names if not name.startswith(EVOLVED)]
-    worlds = open_applications(others, images) if others or not mine else {}
+    theirs = [name.removeprefix(TWIN) for name in names if name.startswith(TWIN)]
+    others = [name for name in names if not name.startswith((EVOLVED, TWIN))]
+    worlds = open_applications(others, images) if others or not names else {}
+    if theirs:
+        worlds |= twins(workspace, theirs, images)
     for name, application in (evolved(workspace, mine) if mine else {}).items():
         worlds[name] = SqlWorld(Engine(application, images))
     worlds |= _imagined(config, worlds)

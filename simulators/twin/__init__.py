@@ -1,0 +1,1 @@
+"""Applications that stand in for real servers, behind their tools' exact schemas."""
