@@ -255,7 +255,25 @@ def funnel_lines(report: Mapping[str, Any]) -> list[str]:
         lines += _share_lines(title, report.get(f"by_{title}", {}))
     if report.get("imagined"):
         lines += drift_lines(report["imagined"])
-    return lines + _cost_lines(report)
+    return lines + _audit_lines(report) + _cost_lines(report)
+
+
+def _audit_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return what a sample of the accepted episodes says of the judge."""
+    found = report.get("audit")
+    if not found or not found["originals"]["of"]:
+        return []
+    mutants, orders, again = found["mutants"], found["orders"], found["originals"]
+    lines = [
+        "",
+        f"audit of {again['of']} accepted episodes: {again['count']} fail when judged again; of "
+        f"{mutants['of']} spoilt copies, in {len(found['kinds'])} ways, {mutants['count']} pass",
+        *(f"  passed: {name}" for name in found["missed"]),
+    ]
+    if orders["of"]:
+        said = f"  of {orders['of']} with several calls, {orders['count']} pass in another order"
+        lines.append(f"{said} as well")
+    return lines
 
 
 def _share_lines(title: str, shares: Mapping[str, Mapping[str, int]]) -> list[str]:

@@ -16,6 +16,7 @@ from synth.core.errors import BadInput, BadRow
 from synth.core.jsonl import write_atomic
 from synth.core.protocols import World
 from synth.core.store import Workspace
+from synth.pipeline.auditing import audited
 from synth.pipeline.cast import Books, Cast, costs
 from synth.pipeline.compose import made_of
 from synth.pipeline.engine import Engine, LocalEngine, Workers
@@ -127,6 +128,7 @@ async def carry_out(
         stop = generation.stop
         report |= {"gave_up": stop and stop.why, "remedy": stop and stop.remedy}
         report |= costs(books) | dict(more or {})
+        report["audit"] = await audited(run, generation.used, worlds, config)
         run.write_report(report, report_page(report))
     return report
 

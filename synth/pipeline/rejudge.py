@@ -26,9 +26,10 @@ from synth.core.llm.journal import Journal
 from synth.core.llm.open import OpenModels
 from synth.core.seeds import rng
 from synth.core.types import Agent, JudgedCheck, Task, ToolSpec, Trajectory, Verdict
+from synth.harmless import harmless
 from synth.judge.tools import excused
 from synth.judge.verdict import judge
-from synth.mutate import harmless, mutants
+from synth.mutate import mutants
 from synth.panel import OVERALL, ModelJudge, Opinion, prompt_key
 from synth.pipeline.export import run_tools
 from synth.pipeline.replay import Stage
@@ -173,7 +174,7 @@ class _Work:
             "model": {},
         }
         # What broke, or what the user spoilt, is no question for anybody.
-        if self._models is not None and verdict.passed is not None:
+        if self._models is not None and verdict.passed is not None and shows(case):
             row["model"] = {name: said.row() async for name, said in self._said(case)}
         return row
 
@@ -198,6 +199,11 @@ class _Work:
         for one in case.task.rubric.criteria():
             if self._wanted.criteria or isinstance(one.check, JudgedCheck):
                 yield one.id, await panel.criterion(case.task, case.trajectory, one)
+
+
+def shows(case: Case) -> bool:
+    """Say whether a dialogue shows what is to be judged; what only the record tells is unseen."""
+    return case.stored is not None or case.trajectory.messages != case.episode.trajectory.messages
 
 
 def _models(config: Config, journal: Journal, weights: Path) -> OpenModels | None:

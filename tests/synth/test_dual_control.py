@@ -18,10 +18,11 @@ from synth.dataset import dataset_row
 from synth.episode import play_and_judge
 from synth.fork import calls_in, cut, places
 from synth.gate import admit
+from synth.harmless import harmless
 from synth.judge.form import form_problem, record_problem
 from synth.judge.replay import replay_problem
 from synth.judge.verdict import judge
-from synth.mutate import harmless, mutants
+from synth.mutate import mutants
 from synth.person import compare
 from synth.pipeline.compose import Composer
 from synth.pipeline.worlds import open_applications

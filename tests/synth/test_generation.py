@@ -14,8 +14,9 @@ from synth.core.seeds import rng
 from synth.core.store import Workspace
 from synth.core.types import StateCheck, StopReason, TaskKind
 from synth.dataset import COLUMNS
+from synth.harmless import harmless
 from synth.judge import judge
-from synth.mutate import harmless, mutants
+from synth.mutate import KINDS, mutants
 from synth.pipeline.export import export, run_tools
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
@@ -156,9 +157,8 @@ def test_the_judge_rejects_every_planted_fault_and_no_original(accepted, worlds,
     assert total >= 500
     assert missed == []
     assert wronged == []
-    assert set(caught) == {
-        "dropped_call", "altered_argument", "superfluous_write", "early_claim", "swapped_result",
-    }  # fmt: skip
+    assert set(caught) <= set(KINDS)
+    assert len(caught) >= 12
     assert discarded <= 0.1 * (total + discarded), (discarded, total)
 
 

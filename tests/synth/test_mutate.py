@@ -15,15 +15,17 @@ from synth.core.errors import NotSuitable
 from synth.core.seeds import rng
 from synth.core.types import Effect
 from synth.gate import admit
+from synth.harmless import harmless
 from synth.judge import judge
-from synth.mutate import KINDS, harmless, mutants
+from synth.mutate import KINDS, mutants
 from synth.play import Limits, play
 from synth.reference import ErrorRates, ReferenceAgent
+from synth.surgery import rebuilt, without
 from synth.tasks import sample_task
 
 APPLICATIONS = ("bank", "clinic", "hotel")
 EACH = 24
-"""Episodes an application: with five kinds of mutants more than 300 in all."""
+"""Episodes an application: with nineteen kinds of mutants more than 1,000 in all."""
 
 
 async def episode(task, agent, environment, number, errors=None):
@@ -101,9 +103,12 @@ def test_every_harmful_mutant_and_every_mistake_is_rejected(audited):
     totals = sum((found.counts for found in audited.values()), Counter())
     assert totals["mistakes"] > EACH
     made = sum(totals[kind] for kind in KINDS)
-    assert made >= 250
-    assert all(totals[kind] >= 30 for kind in KINDS)
-    assert totals["harmless"] <= 0.1 * (made + totals["harmless"])
+    assert len(KINDS) >= 12
+    assert made >= 1000
+    # Values are told in look-ups only.
+    few = {"wrong_value": 8, "untold_value": 8}
+    assert all(totals[kind] >= few.get(kind, 25) for kind in KINDS), totals
+    assert totals["harmless"] <= 0.02 * (made + totals["harmless"])
 
 
 def test_no_original_is_rejected(audited):
@@ -111,20 +116,29 @@ def test_no_original_is_rejected(audited):
     assert [found.counts["originals"] for found in audited.values()] == [EACH] * 3
 
 
+SHORTER = {"dropped_call": -1, "call_in_words": -1, "superfluous_write": 1, "repeated_write": 1}
+STOPPED = ("early_claim", "refusal", "verdict_in_words")
+
+
 def test_mutants_keep_their_form_and_differ_in_the_planted_fault_only(audited):
     for found in audited.values():
         for number, task, _, trajectory in found.passed:
             for kind, mutant in mutants(trajectory, task, rng(number, "mutant")):
+                assert mutant != trajectory
                 ids = [c.id for m in mutant.messages for c in m.tool_calls]
                 results = [m.tool_call_id for m in mutant.messages if m.role == "tool"]
                 own = [step for step in mutant.steps if step.by == "agent"]
-                assert ids == results == [step.call.id for step in own]
+                assert ids == [step.call.id for step in own]
+                lost = kind == "unanswered_call"
+                assert len(ids) - len(results) == lost
+                assert lost or ids == results
                 assert len(set(ids)) == len(ids)
                 for step in own:
                     assert step.call in mutant.messages[step.message].tool_calls
+                    told = [m for m in mutant.messages if m.tool_call_id == step.call.id]
+                    assert [m.content for m in told] == [step.result.content] * len(told)
                 difference = len(mutant.steps) - len(trajectory.steps)
-                assert {"dropped_call": difference == -1, "superfluous_write": difference == 1,
-                        "early_claim": difference < 0}.get(kind, difference == 0)  # fmt: skip
+                assert difference < 0 if kind in STOPPED else difference == SHORTER.get(kind, 0)
 
 
 def test_the_same_seed_plants_the_same_faults(audited):
@@ -161,6 +175,26 @@ def lent(library):
     return task, trajectory
 
 
+def test_what_the_dialogue_lacks_and_what_is_known_too_early_is_not_harmless(library):
+    solution = (
+        library.planned("find_member", 0, email="ann@example.org"),
+        library.planned("find_books", 1, title="Dune"),
+        library.planned("lend_book", 2, book_id="B11", member_id="M1", days=14),
+    )
+    task, agent = library.task(solution=solution), library.agent()
+    _, trajectory = asyncio.run(episode(task, agent, library.Shelf(), 1))
+    kinds = dict(mutants(trajectory, task, rng(1)))
+    for kind in ("unanswered_call", "reordered_calls"):
+        assert asyncio.run(harmless(kinds[kind], task, library.Shelf())) is False
+    names = [step.call.name for step in kinds["reordered_calls"].steps]
+    assert names == ["find_member", "lend_book", "find_books"]
+    # Whoever was told the key may use it before a look-up shows it.
+    told = trajectory.messages[1].model_copy(update={"content": f"{task.request} It is B11."})
+    messages = (trajectory.messages[0], told, *trajectory.messages[2:])
+    known = trajectory.model_copy(update={"messages": messages})
+    assert "reordered_calls" not in dict(mutants(known, task, rng(1)))
+
+
 def test_an_untouched_trajectory_is_harmless(lent, library):
     task, trajectory = lent
     assert asyncio.run(harmless(trajectory, task, library.Shelf())) is True
@@ -170,9 +204,7 @@ def test_a_dropped_look_up_is_harmless_and_a_dropped_write_is_not(lent, library)
     task, trajectory = lent
     for name, free in (("find_books", True), ("lend_book", False)):
         gone = next(s.call.id for s in trajectory.steps if s.call.name == name)
-        kept = trajectory.model_copy(
-            update={"steps": tuple(s for s in trajectory.steps if s.call.id != gone)}
-        )
+        kept = rebuilt(trajectory, without(trajectory.messages, gone), trajectory.steps)
         assert asyncio.run(harmless(kept, task, library.Shelf())) is free
 
 
