@@ -18,6 +18,7 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         and p.enum is None
         and p.type in ("string", "integer")
         and p.sample is None
+        and p.minLength is None  # free text, of which the values are examples
         and all(isinstance(v, str if p.type == "string" else int) for v in p.generate.argument)
     ]
     if not found:
