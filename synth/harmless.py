@@ -84,7 +84,8 @@ def _occurs(output: OutputValue, said: str) -> bool:
         numbers = {int(digits) for digits in re.findall(r"\d{1,4}", said)}
         return str(value)[:10] in said or {day, year} <= numbers or {day, month} <= numbers
     if output.type == "money" and isinstance(value, int):
-        figures = {re.sub(r"\D", "", digits) for digits in re.findall(r"\d[\d.,]*", said)}
+        found = (re.sub(r"\D", "", digits) for digits in re.findall(r"\d[\d.,]*", said))
+        figures = {digits.lstrip("0") or "0" for digits in found}
         return bool({str(abs(value)), f"{abs(value) // 100}" if value % 100 == 0 else ""} & figures)
     words = [re.sub(r"\W", "", word) for word in str(value).casefold().replace("_", " ").split()]
     bare = re.sub(r"[^\w ]", "", said.casefold().replace("_", " "))

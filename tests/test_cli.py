@@ -30,7 +30,7 @@ OPTIONS = {
     "replay": "run",
     "export": "format ids limit run to",
     "lint": "",
-    "gate": "execute",
+    "gate": "execute run",
     "judge": "concurrency config criteria limit mutants run set votes",
     "play": "index kind seed",
     "serve": "http no-start-over print-config seed",

@@ -2,25 +2,31 @@
 
 toolloom gate tau2/data/tau2/domains/retail/tasks.json
 toolloom gate tasks.json --execute        with the tools of tau2's retail domain (inspect-evals)
+toolloom gate --run NAME                  accepted tasks of a run: solutions pass, idleness fails
 
 A task is passed idly where nothing counts that takes an action: its solution changes no data,
 nothing has to be said. `judged`: only assertions stand in the way that a model judges. From the
 file alone, what a tool does is told by its name; --execute makes the calls of each solution.
-Our own tasks meet a stricter gate before anyone plays them: see `toolloom report`.
+Our own tasks meet a stricter gate before anyone plays them: see `toolloom report`. With --run they
+are proved once more, by execution, without any code of that gate; one that falls is exit code 3.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from simulators.foreign.tau2 import Executed, Retail
+from synth.app._options import run_folder
 from synth.app._show import bar, line, show
 from synth.audit import Audit, ForeignTask, audit, read_tasks
+from synth.core.errors import BadInput, TargetMissed
 from synth.core.types import Effect
+from synth.pipeline.rechecking import recheck
 from tool_registry.effect import effect_of
 
 MOST_SHOWN = 12
@@ -29,20 +35,52 @@ MOST_SHOWN = 12
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="tasks in tau2's form")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="tasks in tau2's form")
+    parser.add_argument("--run", metavar="NAME", help="a run of the workspace instead")
     parser.add_argument(
         "--execute", action="store_true", help="make the calls of the solutions, too (retail)"
     )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Audit every file, and return what was found."""
+    """Audit every file, and return what was found.
+
+    Raises:
+        BadInput: there is nothing to look at, or both files and a run.
+        TargetMissed: a task of the run does not hold.
+    """
+    if bool(arguments.files) == (arguments.run is not None):
+        raise BadInput("name task files, or a run", remedy="FILE..., or --run NAME")
+    if arguments.run is not None:
+        return _run(arguments)
     tasks = {path: read_tasks(path) for path in arguments.files}
     domain = Retail() if arguments.execute else None
     files = [_audited(path, found, domain) for path, found in tasks.items()]
     if not arguments.json:
         show("\n".join(text for file in files for text in _lines(file)))
     return {"files": files}
+
+
+def _run(arguments: argparse.Namespace) -> dict[str, Any]:
+    folder = run_folder(arguments)
+    with bar("gate") as shown:
+        report = asyncio.run(recheck(folder, arguments.workspace, shown.update))
+    if not arguments.json:
+        gold, idle = report["gold"], report["idle"]
+        lines = [
+            f"{report['tasks']} tasks of accepted episodes: the solution passes "
+            f"{report['tasks'] - len(gold)}, an idle agent passes {len(idle)}",
+            *(f"  {name}: the solution fails: {why}" for name, why in gold.items()),
+            *(f"  {name}: an idle agent passes that {why}" for name, why in idle.items()),
+            *(f"  left out: {n} on {name}" for name, n in report["left_out"].items()),
+        ]
+        show("\n".join(map(line, lines)))
+    wrong = {**report["gold"], **report["idle"]}
+    if wrong:
+        episode, why = next(iter(wrong.items()))
+        what = f"{len(wrong)} of {report['tasks']} tasks do not hold, the first: {why}"
+        raise TargetMissed(what, where=f"{folder}: episode {episode}", remedy="do not export it")
+    return report
 
 
 def _effect(name: str) -> Effect:
