@@ -362,7 +362,8 @@ def _sum(plan: Plan, record: Part) -> Tools:
     parameters = {
         key: key_parameter(plan, plan.owner, f"the {owner} whose {entity.nouns} are added up")
     }
-    tool = plan.style.tool("sum", f"{record.name}_{attribute.name}")
+    added = "" if attribute.name in plan.style.verbs.get("sum", "") else f"_{attribute.name}"
+    tool = plan.style.tool("sum", f"{record.name}{added}")
     return {
         tool: read(
             about,

@@ -34,6 +34,10 @@ def decided(tool: Tool, name: str, word: str) -> Tool:
 def _narrowed(tool: Tool, parameter: str, word: str) -> str:
     said = parameter.replace("_", " ")
     only = tool.effect == "read"
+    given = re.sub(rf"\b(whose {said}) has a given value", rf"\1 is `{word}`", tool.description)
+    given = re.sub(rf"\b(that are) in a given {said}", rf"\1 `{word}`", given)
+    if given != tool.description:
+        return given
     extra = f"Only those whose {said} is `{word}`." if only else f"The {said} is always `{word}`."
     return told(tool, extra).description
 
