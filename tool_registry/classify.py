@@ -63,10 +63,10 @@ def taxonomy() -> dict[str, Category]:
 @lru_cache(1)
 def _tellers() -> dict[str, list[tuple[str, float]]]:
     """Return for each word, or pair of words, the categories it tells and how much."""
-    found: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, dict[str, None]] = defaultdict(dict)
     for category in taxonomy().values():
         for word in category.words:
-            found[" ".join(words_of(word.replace("-", " ")))].append(category.name)
+            found[" ".join(words_of(word.replace("-", " ")))][category.name] = None
     return {
         word: [(name, (1.5 if " " in word else 1.0) / len(names)) for name in names]
         for word, names in found.items()

@@ -8,12 +8,13 @@ and `notes_create` is no `notes_delete`. Tools that differ in nothing but format
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import duckdb
 
-from synth.core.store import insert
+from synth.core.store import Workspace, insert
 from synth.core.types import Effect
 from tool_registry.effect import VERBS
 from tool_registry.search import title_of, words_of
@@ -26,15 +27,34 @@ UNKNOWN = -1
 _READS = "read"
 
 
-def cluster(con: duckdb.DuckDBPyConnection, vectors: Vectors) -> int:
-    """Write down the near duplicates of a registry anew; returns how many clusters there are.
+def refresh(workspace: Workspace) -> int:
+    """Find the near duplicates of a registry anew and write them down; returns their clusters.
+
+    Raises:
+        BadInput: a package is missing, or there is no tool.
+    """
+    with workspace.read() as con:
+        rows = clusters(con, Vectors.of(con))
+    with workspace.write() as con:
+        return keep(con, rows)
+
+
+def keep(con: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Replace the near duplicates of a registry; returns how many clusters there are."""
+    con.execute("DELETE FROM near_duplicates")
+    insert(con, "near_duplicates", rows)
+    return len({row["cluster"] for row in rows})
+
+
+def clusters(con: duckdb.DuckDBPyConnection, vectors: Vectors) -> list[dict[str, Any]]:
+    """Return the rows of `near_duplicates`: each tool that has some, with its cluster.
 
     Each cluster is a tool and those that are near duplicates of *it*, so that likeness does not
     creep from one to the next. The one seen first comes first.
 
     Args:
-        con: a connection from `Workspace.write`.
-        vectors: of the same registry.
+        con: a registry.
+        vectors: its words.
     """
     heads: dict[str, str] = {}
     rows = []
@@ -47,9 +67,7 @@ def cluster(con: duckdb.DuckDBPyConnection, vectors: Vectors) -> int:
                 rows.append({"tool": other, "cluster": one, "similarity": cosine})
         if heads.get(one) == one:
             rows.append({"tool": one, "cluster": one, "similarity": 1.0})
-    con.execute("DELETE FROM near_duplicates")
-    insert(con, "near_duplicates", rows)
-    return len(set(heads.values()))
+    return rows
 
 
 def _ranked(con: duckdb.DuckDBPyConnection, vectors: Vectors) -> dict[str, list[tuple[str, float]]]:

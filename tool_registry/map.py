@@ -24,7 +24,7 @@ from synth.core.optional import package
 from synth.core.prompts import prompts
 from synth.core.store import Workspace, insert
 from tool_registry.backfill import fill
-from tool_registry.duplicates import cluster
+from tool_registry.duplicates import clusters, keep
 from tool_registry.vectors import EXTRA, Vectors
 
 DIMENSIONS = 50
@@ -86,9 +86,11 @@ def make_map(
     progress(2, 5, f"laying out {len(vectors.tools)} tools: minutes for 20,000")
     places = _layout(vectors)
     progress(3, 5, "near duplicates")
+    with workspace.read() as con:
+        alike = clusters(con, vectors)
     with workspace.write() as con:
         fill(con)
-        clusters = cluster(con, vectors)
+        found = keep(con, alike)
         con.execute("DELETE FROM map_points")
         placed = zip(vectors.tools, places, neighbour, distance, strict=True)
         rows = (
@@ -104,7 +106,7 @@ def make_map(
         _draw(points, png)
     except OSError as error:
         raise storage_error(error, png) from error
-    return Mapped(len(points), clusters, png, html)
+    return Mapped(len(points), found, png, html)
 
 
 def _layout(vectors: Vectors) -> list[tuple[float, float]]:

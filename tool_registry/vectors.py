@@ -104,7 +104,8 @@ class Vectors:
             alike = cosines >= least
             ones, others, cosines = ones[alike], others[alike], cosines[alike]
             found, begins = np.unique(ones, return_index=True)
-            for one, begin, end in zip(found, begins, [*begins[1:], len(ones)], strict=True):
+            ends = [*begins[1:], len(ones)][: len(found)]
+            for one, begin, end in zip(found, begins, ends, strict=True):
                 yield int(one), others[begin:end], cosines[begin:end]
 
     def _telling(self, least: float) -> tuple[Matrix, Any]:

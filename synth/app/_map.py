@@ -1,4 +1,4 @@
-"""`toolloom registry tree`, `coverage` and `map`."""
+"""`toolloom registry tree`, `coverage`, `duplicates` and `map`."""
 
 from __future__ import annotations
 
@@ -109,6 +109,29 @@ def coverage_page(result: dict[str, Any]) -> str:
 
 def _bits(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+_CLUSTERS = """
+SELECT cluster, tool, similarity FROM near_duplicates JOIN tools USING (tool) WHERE listed
+ORDER BY count(*) OVER (PARTITION BY cluster) DESC, cluster, similarity DESC, tool LIMIT $1
+"""
+
+
+def duplicates(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Find the near duplicates anew; return those of the largest clusters."""
+    from tool_registry.duplicates import refresh
+
+    with bar("near duplicates"):
+        count = refresh(workspace)
+    with workspace.read() as con:
+        found = con.execute(_CLUSTERS, [arguments.limit + 1]).fetchall()
+    rows = [list(row) for row in found]
+    return {
+        "clusters": count,
+        "columns": ["cluster", "tool", "similarity"],
+        "rows": rows[: arguments.limit],
+        "truncated": len(rows) > arguments.limit,
+    }
 
 
 def draw(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:

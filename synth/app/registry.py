@@ -7,6 +7,7 @@ toolloom registry similar read_text_file
 toolloom registry show read_text_file --provider gemini
 toolloom registry tree finance
 toolloom registry coverage
+toolloom registry duplicates
 toolloom registry map
 toolloom registry sql "SELECT server, count(*) FROM tools GROUP BY ALL"
 """
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=positive, default=20, metavar="N", help="rows (default: 20)"
     )
-    parser.add_argument("--csv", action="store_true", help="rows as CSV (search, similar, sql)")
+    parser.add_argument("--csv", action="store_true", help=f"rows as CSV ({', '.join(_TABLES)})")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="map: folder to draw in (default: WORKSPACE/map)"
     )
@@ -96,7 +97,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
     where = f"registry {arguments.action}"
     if _only(arguments) != ALL and arguments.action != "search":
         raise BadInput("only search takes filters", where=where)
-    if arguments.csv and (arguments.json or arguments.action not in ("search", "similar", "sql")):
+    if arguments.csv and (arguments.json or arguments.action not in _TABLES):
         raise BadInput("--csv is for rows, and not beside --json", where=where)
     if arguments.provider and arguments.action != "show":
         raise BadInput("only show declares a tool to a provider", where=where)
@@ -162,6 +163,7 @@ def _sql(workspace: Workspace, arguments: argparse.Namespace) -> dict[str, Any]:
     return {"columns": list(table.columns), "rows": rows, "truncated": table.truncated}
 
 
+_TABLES = ("search", "similar", "sql", "duplicates")
 _EXAMPLES = {
     "search": "toolloom registry search 'cancel a booking'",
     "show": "toolloom registry show cancel_booking",
@@ -176,6 +178,7 @@ _ANSWERS = {
     "sql": _sql,
     "tree": _map.tree,
     "coverage": _map.coverage,
+    "duplicates": _map.duplicates,
     "map": _map.draw,
 }
 _PAGES: dict[str, Callable[[dict[str, Any]], str]] = {

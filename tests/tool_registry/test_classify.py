@@ -74,12 +74,19 @@ def test_every_application_of_ours_declares_a_category_of_the_taxonomy(name):
 
 
 def test_categories_of_real_tools_agree_with_a_reader(real, labelled):
-    """110 tools drawn at random that words were chosen by, and 105 that nobody looked at before."""
+    """110 tools drawn at random that words were chosen by, and 105 that nobody looked at before.
+
+    33 of these are of servers that have tools among the 110; the other 72 count by themselves.
+    """
     with real.read() as con:
         found = dict(con.execute("SELECT tool, category FROM tools").fetchall())
-    rows = [row for row in labelled("categories") if row["held_out"]]
-    told = [row for row in rows if found[row["tool"]]]
-    right = [row for row in told if found[row["tool"]] in row["categories"]]
-    assert len(rows) == 105
-    assert len(told) >= 88
-    assert len(right) / len(told) >= 0.92
+    rows = labelled("categories")
+    servers = {row["tool"].rpartition("/")[0] for row in rows if not row["held_out"]}
+    held_out = [row for row in rows if row["held_out"]]
+    apart = [row for row in held_out if row["tool"].rpartition("/")[0] not in servers]
+    assert (len(held_out), len(apart)) == (105, 72)
+    for some, least in ((held_out, 84), (apart, 53)):
+        told = [row for row in some if found[row["tool"]]]
+        right = [row for row in told if found[row["tool"]] in row["categories"]]
+        assert len(right) >= least
+        assert len(right) / len(told) >= 0.92

@@ -8,12 +8,12 @@ import pytest
 from simulators.sql.load import load_application
 from synth.core.errors import BadInput, ToolloomError
 from synth.core.store import Workspace, now
-from synth.core.types import Provenance, ToolSpec
+from synth.core.types import Provenance
 from tool_registry import coverage
-from tool_registry.duplicates import near_pairs
-from tool_registry.effect import effect_of
-from tool_registry.ingest import ToolList, _declared, enter_lists, register_application
+from tool_registry.duplicates import clusters, near_pairs, refresh
+from tool_registry.ingest import ToolList, enter_lists, register_application
 from tool_registry.map import make_map
+from tool_registry.normalize import normalize_list
 from tool_registry.vectors import Vectors
 
 pytest.importorskip("sklearn")
@@ -21,16 +21,14 @@ pytest.importorskip("matplotlib")
 FIELDS = ("invoice payment refund", "song album playlist", "forecast rain wind", "pod node cluster")
 
 
-def spec(name, description):
-    effect, _ = effect_of(name, {})
-    provenance = Provenance(source="x")
-    return ToolSpec(name=name, description=description, effect=effect, provenance=provenance)
+def raw(name, description):
+    return {"name": name, "description": description}
 
 
-def enter(workspace, server, *specs):
+def enter(workspace, server, *tools):
     with workspace.write() as con:
-        tools = [_declared(one, place) for place, one in enumerate(specs)]
-        enter_lists(con, [ToolList(server, None, now(), tools)])
+        found = normalize_list(tools, Provenance(source="x"))
+        enter_lists(con, [ToolList(server, None, now(), found)])
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +40,12 @@ def filled(tmp_path_factory):
         enter(
             workspace,
             f"npm:server{number}",
-            *(spec(f"{verb}_{t}", f"{verb} the {t} of a {words}") for verb in ("get", "delete")
+            *(raw(f"{verb}_{t}", f"{verb} the {t} of a {words}") for verb in ("get", "delete")
               for t in things),
         )  # fmt: skip
-    enter(workspace, "npm:copy", spec("get_song", "get the song of a song album playlist"))
+    enter(workspace, "npm:copy", raw("get_song", "get the song of a song album playlist"))
     hostile = "</script><script>alert(1)</script>\u2028"
-    enter(workspace, f"npm:{hostile}", spec("evil", f"song {hostile}"))
+    enter(workspace, f"npm:{hostile}", raw("evil", f"song {hostile}"))
     with workspace.write() as con:
         register_application(con, load_application("bank"))
     return workspace
@@ -176,6 +174,48 @@ def test_the_tree_goes_from_categories_to_servers_and_adds_up(filled):
             assert tree.nodes[node]["tools"] == sum(tree.nodes[c]["tools"] for c in children)
     assert ("tools", "music", "npm:server1") in music
     assert {node[1] for node in music if len(node) > 1} == {"music"}
+
+
+def test_near_duplicates_are_found_anew_without_a_map(tmp_path):
+    workspace = Workspace(tmp_path)
+    song = raw("get_song", "get the song of a song album playlist")
+    for server in ("npm:one", "npm:two"):
+        enter(workspace, server, song, raw("get_pod", f"pod {server}"))
+    assert refresh(workspace) == 1
+    query = "SELECT tool, cluster, similarity FROM near_duplicates ORDER BY tool"
+    assert rows(workspace, query) == [
+        ("npm:one/get_song", "npm:one/get_song", 1.0),
+        ("npm:two/get_song", "npm:one/get_song", pytest.approx(0.9, abs=0.01)),
+    ]
+    enter(workspace, "npm:two", raw("get_pod", "pod"))
+    assert refresh(workspace) == 0
+    assert rows(workspace, query) == []
+
+
+def test_tools_that_went_while_words_were_compared_are_in_no_cluster(tmp_path):
+    workspace = Workspace(tmp_path)
+    for server in ("npm:one", "npm:two"):
+        enter(workspace, server, raw("get_song", "get the song of a song album playlist"))
+    with workspace.read() as con:
+        vectors = Vectors.of(con)
+    enter(workspace, "npm:two")
+    with workspace.read() as con:
+        assert clusters(con, vectors) == []
+
+
+def test_what_is_alike_is_what_a_product_of_all_with_all_finds(real):
+    with real.read() as con:
+        vectors = Vectors.of(con)
+    found = {(one, other) for one, others, _ in vectors.alike(0.75) for other in others.tolist()}
+    expected = set()
+    for start in range(0, len(vectors.tools), 500):
+        product = (vectors.matrix[start : start + 500] @ vectors.matrix.T).tocoo()
+        alike = (product.data >= 0.75) & (product.col > product.row + start)
+        expected |= set(
+            zip((product.row[alike] + start).tolist(), product.col[alike].tolist(), strict=True)
+        )
+    assert found == expected
+    assert len(found) > 5_000
 
 
 def test_near_duplicates_of_real_tools_agree_with_a_reader(real, labelled):
