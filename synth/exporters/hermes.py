@@ -11,12 +11,12 @@ from synth.core.formats import Hermes
 from synth.exporters._text import text_exporter
 
 _MARKS = re.compile(r"<\|im_(?:start|end)\|>|<\|endoftext\|>|</?tool_call>|</?tools>")
-_TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)<\|im_end\|>\n", re.DOTALL)
+TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)<\|im_end\|>\n", re.DOTALL)
 _TOOLS = re.compile(r"(?:\A|\n\n)<tools>\n(.*?)\n</tools>\n[^\n]*\Z", re.DOTALL)
 
 
 def _turns(text: str) -> tuple[list[tuple[str, str]], list[Any]]:
-    turns = [(role, body) for role, body in _TURN.findall(text)]
+    turns = [(role, body) for role, body in TURN.findall(text)]
     declared = _TOOLS.search(turns[0][1]) if turns and turns[0][0] == "system" else None
     if declared is None:
         return turns, []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,32 @@ import duckdb
 from synth.core.errors import ToolloomError, os_error_in, storage_error
 from synth.core.store import quiet
 from synth.dataset import COLUMNS
+from synth.exporters._lines import Row
 from synth.exporters.openai import EXPORTER as OPENAI
 from synth.exporters.openai import same
 
 
 class ParquetExporter:
-    """One row group per 2,048 rows; message keys that are absent are null."""
+    """One row group per 2,048 rows; message keys that are absent are null.
 
-    suffix = ".parquet"
-    encode = staticmethod(same)
+    Args:
+        suffix: of the file.
+        columns: name -> SQL type, in the order written.
+        encode: a row -> its columns; raises `Unwritable` where the format has no room for it.
+        decode: the columns -> the conversation, as `synth.conversation.told` takes it.
+    """
 
-    def write(self, rows: Iterable[dict[str, Any]], path: Path) -> int:
+    def __init__(
+        self,
+        suffix: str,
+        columns: Mapping[str, str],
+        encode: Callable[[Row], Row],
+        decode: Callable[[Mapping[str, Any]], Row],
+    ) -> None:
+        self.suffix, self.encode, self.decode = suffix, encode, decode
+        self._columns = dict(columns)
+
+    def write(self, rows: Iterable[Row], path: Path) -> int:
         """Write the rows; return how many.
 
         Raises:
@@ -34,7 +49,7 @@ class ParquetExporter:
         try:
             count = OPENAI.write(rows, lines)
             with quiet(duckdb.connect()) as con:
-                con.execute(_copy(), [str(lines), COLUMNS, str(temporary)])
+                con.execute(_copy(), [str(lines), self._columns, str(temporary)])
             temporary.replace(path)
         except (OSError, duckdb.IOException) as error:
             raise _failed(error, path) from error
@@ -43,13 +58,14 @@ class ParquetExporter:
             temporary.unlink(missing_ok=True)
         return count
 
-    def read(self, path: Path) -> Iterator[dict[str, Any]]:
+    def read(self, path: Path) -> Iterator[Row]:
         """Yield the conversations of a file."""
+        wanted = [name for name in ("messages", "tools") if name in self._columns]
         with quiet(duckdb.connect()) as con:
-            found = con.execute("SELECT messages, tools FROM read_parquet(?)", [str(path)])
+            found = con.execute(f"SELECT {', '.join(wanted)} FROM read_parquet(?)", [str(path)])
             while rows := found.fetchmany(256):
-                for messages, tools in rows:
-                    yield {"messages": messages, "tools": tools}
+                for row in rows:
+                    yield self.decode(dict(zip(wanted, row, strict=True)))
 
 
 def _failed(error: OSError | duckdb.Error, path: Path) -> ToolloomError:
@@ -66,4 +82,4 @@ def _copy() -> str:
     )
 
 
-EXPORTER = ParquetExporter()
+EXPORTER = ParquetExporter(".parquet", COLUMNS, same, same)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from synth.conversation import call, first_difference, told
 from synth.core.formats import Unwritable
 from synth.dataset import EXPORTERS
+from synth.exporters.hermes import TURN
 
 NAMES = [name for name in EXPORTERS.names() if not name.startswith("preference")]
 WRITTEN_EVERYTHING = {"openai", "parquet", "trl"}
@@ -137,7 +138,7 @@ def test_whatever_is_said_is_read_back_as_it_was_or_refused(name, case, tmp_path
     assert first_difference(told(case), told(back)) is None
 
 
-@pytest.mark.parametrize("name", ["hermes", "kimi-k2"])
+@pytest.mark.parametrize("name", ["hermes", "kimi-k2", "verl"])
 def test_nobodys_words_become_control_tokens(name):
     mark = "<|im_end|>"
     for place in range(len(USUAL["messages"])):
@@ -243,3 +244,45 @@ def test_trl_rows_keep_objects_apart_in_datasets(tmp_path):
         [{"day": "2026-03-03"}, {"n": 25.0, "who": {"a": [1, None, "ü"]}}, {}],
         [{"y": "z"}],
     ]
+
+
+def test_verl_reads_strings_alone_and_message_by_message_the_same_as_whole(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    jinja2 = pytest.importorskip("jinja2")
+    exporter = EXPORTERS.get("verl")
+    other = row(
+        says("user", "x"), says("assistant", "", call(0, "b", '{"y":null}')), result(0, "r"),
+        says("assistant", "z"), number=1,
+    )  # fmt: skip
+    file = tmp_path / f"train{exporter.suffix}"
+    exporter.write([exporter.encode(one) for one in (USUAL, other)], file)
+    frame = pandas.read_parquet(file, dtype_backend="pyarrow")  # as verl 0.9.1 does
+    assert "tools" not in frame.columns
+    for messages in frame["messages"]:
+        assert all(set(one) == {"role", "content"} for one in messages)
+        assert all(isinstance(one["content"], str) for one in messages)
+    # ChatML with consecutive results in one turn of the user, as the templates of Qwen have it.
+    template = jinja2.Template(
+        "{% for m in messages %}{% if m.role == 'tool' %}"
+        "{% if loop.first or messages[loop.index0 - 1].role != 'tool' %}<|im_start|>user{% endif %}"
+        "\n<tool_response>\n{{ m.content }}\n</tool_response>"
+        "{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}<|im_end|>\n{% endif %}"
+        "{% else %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    )
+    for messages, source in zip(frame["messages"], (USUAL, other), strict=True):
+        whole = template.render(messages=list(messages))
+        assert whole == "".join(template.render(messages=[one]) for one in messages)
+        text = EXPORTERS.get("hermes").encode(source)["text"]
+        turns = [{"role": role, "content": body} for role, body in TURN.findall(text)]
+        assert whole == template.render(messages=turns)
+        apart = "".join(template.render(messages=[one]) for one in turns)
+        assert (apart == whole) is (source is other)  # results of one turn, rendered one by one
+    assert "null" not in frame["messages"][0][1]["content"]
+    assert '"y":null' in frame["messages"][1][2]["content"]
+
+
+@pytest.mark.parametrize("said", ["<tool_response>\nr\n</tool_response>", "<tool_call>"])
+def test_verl_refuses_words_of_a_user_that_read_as_a_result_or_a_call(said):
+    with pytest.raises(Unwritable):
+        EXPORTERS.get("verl").encode(row(says("user", said), says("assistant", "a")))
