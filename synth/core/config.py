@@ -208,6 +208,8 @@ class Generate(Frozen):
     """Share of episodes in each language; where an application has no words in it, in English."""
     live_share: float = Field(default=0.0, ge=0, le=1)
     """Share of episodes on live MCP servers that were crawled."""
+    coding_share: float = Field(default=0.0, ge=0, le=1, exclude_if=lambda share: share == 0)
+    """Share of episodes on coding and file chores in the sandbox, judged by hidden tests."""
     imagined: tuple[str, ...] = Field(default=(), examples=[["hotel"]])
     """Those of the applications whose tools `[models.world]` plays in episodes, or a program that
     answers as SQL does; tasks and their truth stay SQL's."""

@@ -26,12 +26,15 @@ from synth.core.errors import (
 )
 from synth.core.happenings import Schedule
 from synth.core.protocols import Environment, Eventful, World
+from synth.core.sandbox.confine import NoConfinement
 from synth.core.seeds import rng, seed
 from synth.core.types import Agent, Blueprint, Task, TaskKind, ToolSpec
 from synth.gate import admit
 from synth.run import Planned, episode_id
 from synth.tasks import sample_task
 
+CODING = "sandbox"
+"""Name of the world of coding tasks, which `generate.coding_share` is about."""
 ATTEMPTS = 400
 """Candidates for one place before the configuration is called impossible."""
 
@@ -101,7 +104,7 @@ class Composer:
                 on_try()
             try:
                 task, reason = await self._candidate(world, agent, kind, draw, decoys)
-            except (BadInput, DiskFull):
+            except (BadInput, DiskFull, NoConfinement):
                 raise
             except ToolloomError as error:  # a server that dies costs one candidate, not the run
                 await self._drop(world.name)
@@ -174,11 +177,7 @@ class Composer:
         return world.schedule(blueprint, share, play_seed)
 
     def _draw(self, draw: random.Random) -> tuple[World, Agent, TaskKind]:
-        share = self.config.generate.live_share
-        live = [w for w in self.worlds.values() if w.real]
-        simulated = [w for w in self.worlds.values() if not w.real]
-        use_live = bool(live) and (not simulated or draw.random() < share)
-        world = draw.choice(live if use_live else simulated)
+        world = self._draw_world(draw)
         kinds = world.kinds()
         shares = self.config.generate.mix
         mix = {kind: shares[kind] for kind in kinds if shares.get(kind, 0) > 0}
@@ -190,6 +189,18 @@ class Composer:
             )
         kind = draw.choices(list(mix), weights=list(mix.values()))[0]
         return world, draw.choice(self.agents(world.name)), kind
+
+    def _draw_world(self, draw: random.Random) -> World:
+        settings = self.config.generate
+        coding = settings.coding_share
+        if coding and draw.random() < coding:
+            return self.worlds[CODING]
+        live = [w for w in self.worlds.values() if w.real and w.name != CODING]
+        simulated = [w for w in self.worlds.values() if not w.real]
+        if not live and not simulated:
+            return self.worlds[CODING]
+        use_live = bool(live) and (not simulated or draw.random() < settings.live_share)
+        return draw.choice(live if use_live else simulated)
 
     def _language(self, draw: random.Random) -> str:
         # In an order that is theirs and not the file's: the fingerprint knows of none.

@@ -11,6 +11,7 @@ import orjson
 from simulators.imagined.world import ImaginedWorld
 from simulators.live.files import FileWorld
 from simulators.live.memory import MemoryWorld
+from simulators.sandbox.world import SandboxWorld
 from simulators.sql.engine import Engine
 from simulators.sql.load import applications, load_application
 from simulators.sql.world import SqlWorld
@@ -53,6 +54,8 @@ def open_worlds(config: Config, workspace: Path, *, absent: bool = False) -> dic
     for name, application in (evolved(workspace, mine) if mine else {}).items():
         worlds[name] = SqlWorld(Engine(application, images))
     worlds |= _imagined(config, worlds)
+    if config.generate.coding_share > 0:
+        worlds[SandboxWorld.name] = SandboxWorld()
     if config.generate.live_share > 0:
         live = open_live(workspace)
         if not live and not absent:
