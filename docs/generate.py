@@ -191,6 +191,13 @@ def _data(tables: list[tuple[str, str, str]]) -> str:
         "",
         "From which server a row came: `SELECT DISTINCT server FROM row_origin WHERE episode = ?`.",
         "",
+        "A tool turns out to be poisoned: the rows to take out, also those of applications evolved",
+        "from its own, and the checkpoints that learned from them:",
+        "",
+        "```sql",
+        "SELECT export, row, how, tools, checkpoint FROM affected(?) WHERE export IS NOT NULL;",
+        "```",
+        "",
     ]
     return "\n".join(parts)
 

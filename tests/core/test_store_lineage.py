@@ -6,6 +6,7 @@ from synth.core.store import Workspace, insert, now
 
 AT = now()
 JSON = "{}"
+EVOLVED = [("annex", "descended"), ("branch", "descended")]
 
 
 def version(number, spec):
@@ -173,3 +174,79 @@ def test_a_description_that_changed_in_an_unchanged_package_stands_out(workspace
 def test_an_episode_nobody_judged_counts_neither_as_passed_nor_as_failed(workspace):
     query = "SELECT run, episodes, passed, failed, not_judged FROM funnel ORDER BY run"
     assert ask(workspace, query) == [("run-1", 1, 1, 0, 0), ("run-2", 2, 1, 0, 1)]
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory):
+    """Two tools of `library`, one agent of each; `branch` evolved from it, `annex` from that."""
+    workspace = Workspace(tmp_path_factory.mktemp("family"))
+    worlds = {
+        "library": ("lend", "find"),
+        "branch": ("lend", "open"),
+        "annex": ("open",),
+        "inn": ("book",),
+    }
+    tools, versions, agents, shown, played, exported = [], [], [], [], [], []
+    for number, (world, names) in enumerate(worlds.items()):
+        for position, name in enumerate(names):
+            key, spec = f"application:{world}/{name}", f"spec-{world}-{name}"
+            server = {"tool": key, "server": f"application:{world}", "name": name}
+            tools.append({**tool(), **server, "function_name": name, "application": world})
+            versions.append(version(1, spec) | {"tool": key})
+            agents.append({"agent": world, "position": position, "name": name})
+            shown.append({"run": "r", "application": world, "name": name, "spec": spec})
+        played.append(episode("r", f"e-{world}") | {"world": world, "agent": world})
+        exported.append({"export": "x", "row": number, "run": "r", "episode": f"e-{world}"})
+    called = step("r", "e-library") | {"name": "find"}
+    change = {
+        "operator": "breadth",
+        "kind": "breadth",
+        "words": "",
+        "tools": [],
+        "generation": 1,
+        "seed": 0,
+    }
+    tables = {
+        "tools": tools, "tool_versions": versions, "agent_tools": agents, "run_tools": shown,
+        "episodes": played, "steps": [called], "export_rows": exported,
+        "ancestry": [
+            {"application": child, "step": 0, "parents": [parent], **change}
+            for child, parent in (("branch", "library"), ("annex", "branch"))
+        ],
+    }  # fmt: skip
+    with workspace.write() as con:
+        for table, rows in tables.items():
+            insert(con, table, rows)
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("which", "rows"),
+    [
+        ("application:library/find", [*EVOLVED, ("library", "called")]),
+        ("application:library/lend", [*EVOLVED, ("library", "shown")]),
+        ("application:library", [*EVOLVED, ("library", "called")]),
+        ("library", [*EVOLVED, ("library", "called")]),
+        ("branch", [("annex", "descended"), ("branch", "shown")]),
+        ("application:annex/open", [("annex", "shown")]),
+        ("application:nowhere", []),
+    ],
+)  # fmt: skip
+def test_a_poisoned_tool_server_or_application_leads_to_every_row_it_reached(family, which, rows):
+    query = f"SELECT episode, how FROM affected('{which}') WHERE export = 'x' ORDER BY episode"
+    assert ask(family, query) == [(f"e-{world}", how) for world, how in rows]
+
+
+def test_a_poisoned_crawled_tool_leads_to_what_was_trained_on_its_rows(workspace):
+    query = "SELECT run, episode, row, how, tools, checkpoint FROM affected('pypi:notes')"
+    tools = ["pypi:notes/add_note"]
+    assert ask(workspace, query) == [
+        ("run-1", "e1", None, "called", tools, None),
+        ("run-2", "e2", 7, "called", tools, "sft-1@100"),
+        ("run-2", "e3", None, "shown", tools, None),
+    ]
+
+
+def test_a_row_leads_back_to_the_tools_of_its_prompt(family):
+    query = "SELECT tool, calls FROM lineage('e-library') ORDER BY tool"
+    assert ask(family, query) == [("application:library/find", 1), ("application:library/lend", 0)]
