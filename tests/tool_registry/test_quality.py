@@ -92,10 +92,10 @@ def test_the_score_is_never_below_zero_and_the_worst_reason_comes_first():
 def test_the_score_agrees_with_a_reader_on_which_of_two_real_tools_is_better_documented(
     real, labelled
 ):
-    """25 of 40 pairs drawn at random; the others a reader found alike."""
+    """58 of 100 pairs drawn at random; of the others a reader could not say, or not see enough."""
     with real.read() as con:
         scores = dict(con.execute("SELECT tool, quality FROM catalogue").fetchall())
     pairs = labelled("better_documented")
     agreed = sum(scores[better] > scores[worse] for better, worse in pairs)
-    assert len(pairs) == 25
-    assert agreed >= 20
+    assert len(pairs) == 58
+    assert agreed >= 50
