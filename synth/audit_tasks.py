@@ -110,6 +110,9 @@ def _idle(task: Task, agent: Agent, words: str) -> Trajectory:
 async def _gold(task: Task, agent: Agent, environment: Environment) -> Trajectory:
     """Return the solution as a conversation: every call, then every value in one message."""
     blueprint, messages, steps = task.blueprint, _opening(task, agent), list[Step]()
+    for fact in blueprint.withheld:
+        messages.append(Message(role="assistant", content=f"What is the {fact.label}?"))
+        messages.append(Message(role="user", content=f"{fact.spoken} ({fact.value})"))
     await environment.reset(blueprint.state_seed)
     users = 0
     for number, planned in enumerate(blueprint.solution):

@@ -31,7 +31,7 @@ OPTIONS = {
     "export": "format ids limit run to",
     "lint": "",
     "gate": "execute run",
-    "judge": "concurrency config criteria limit mutants run set votes",
+    "judge": "concurrency config criteria limit mutants pairs run set votes",
     "play": "index kind seed",
     "serve": "http no-start-over print-config seed",
     "models": "config probes set",

@@ -43,6 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive, metavar="N", help="so many episodes at most")
     parser.add_argument("--mutants", action="store_true", help="judge spoilt copies, too")
     parser.add_argument(
+        "--pairs", action="store_true",
+        help="let the model choose between originals and spoilt copies, in both orders (with "
+        "--mutants)",
+    )  # fmt: skip
+    parser.add_argument(
         "--criteria", action="store_true", help="ask the model for each criterion, too"
     )
     parser.add_argument(
@@ -73,6 +78,7 @@ def _run(arguments: argparse.Namespace, config: Config) -> dict[str, Any]:
         mutants=arguments.mutants,
         criteria=arguments.criteria,
         votes=arguments.votes,
+        pairs=arguments.pairs,
         concurrency=arguments.concurrency,
     )
     with bar("judge") as shown, interruptible() as pressed:
@@ -114,7 +120,23 @@ def _lines(report: dict[str, Any]) -> list[str]:
                 f"  {'longer':<13} pass {one['longer']['difference']:+.0%} more often "
                 f"({low:+.0%} to {high:+.0%})"
             )
+    found += _between(report)
     return [line(text) for text in found]
+
+
+def _between(report: dict[str, Any]) -> list[str]:
+    """Say how the model chose between two, and how it differs from earlier judges."""
+    found, pairs = [], report["pairs"]
+    if pairs:
+        found.append(f"{report['model']} between an original and its spoilt copy:")
+        for figure, said in (("original", "chosen"), ("unsteady", "by place"), ("first", "first")):
+            found.append(f"  {said:<13} {_share(pairs[figure])}")
+    for other, one in report["drift"].items():
+        found.append(
+            f"{report['model']} agrees with {other} on {_share(one['agreement'])}; only it passes "
+            f"{one['only_second']}, only {other} passes {one['only_first']}"
+        )
+    return found
 
 
 def _word(passed: bool | None) -> str:

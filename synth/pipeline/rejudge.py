@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from synth.calibration import Answer, Share, calibration
+from synth.calibration import Answer, Share, calibration, drift, position_effect
 from synth.core import jsonl
 from synth.core.canonical import content_key
 from synth.core.config import Config
@@ -51,6 +51,8 @@ class Wanted:
     criteria: bool = False
     """Whether a model is asked for each criterion, beside the whole."""
     votes: int = 1
+    pairs: bool = False
+    """Whether a model also chooses between a spoilt copy and its original, in both orders."""
     concurrency: int = 8
 
 
@@ -97,6 +99,7 @@ async def rejudge(
     place = folder / "judged"
     place.mkdir(exist_ok=True)
     how = _how(config, wanted)
+    judges = config.models.judge.model if config.models.judge else None
     done = {row["name"]: row for row in _rows(place) if row["how"] == how}
     names: list[str] = []
     with closing(Journal(place)) as journal, jsonl.Appender(place / "rows.jsonl") as out:
@@ -108,7 +111,7 @@ async def rejudge(
                 """Take what was judged; return whether to go on."""
                 names.append(name)
                 if row is not None:
-                    done[name] = row | {"how": how}
+                    done[name] = row | {"how": how, "judge": judges}
                     out.append(done[name])
                 tell(len(names), name)
                 return not ended()
@@ -118,7 +121,8 @@ async def rejudge(
         what = "the run has no finished episode"
         raise BadInput(what, where=str(folder), remedy="repeat the command that made it")
     report = summary(done[name] for name in names)
-    report["model"] = config.models.judge and config.models.judge.model
+    report["model"] = judges
+    report["drift"] = _drift(place, judges, [done[name] for name in names])
     jsonl.write_atomic(place / "report.json", orjson.dumps(report, option=orjson.OPT_INDENT_2))
     return report
 
@@ -175,7 +179,11 @@ class _Work:
         }
         # What broke, or what the user spoilt, is no question for anybody.
         if self._models is not None and verdict.passed is not None and shows(case):
-            row["model"] = {name: said.row() async for name, said in self._said(case)}
+            panel = self._panel(case)
+            row["model"] = {name: said.row() async for name, said in self._said(case, panel)}
+            if self._wanted.pairs and case.stored is None:
+                original = case.episode.trajectory
+                row["pair"] = list(await panel.prefer(case.task, original, case.trajectory))
         return row
 
     async def _program(self, case: Case) -> tuple[Verdict, bool]:
@@ -191,10 +199,12 @@ class _Work:
             verdict = excused(verdict, case.episode.imagined)
         return verdict, idle
 
-    async def _said(self, case: Case) -> AsyncIterator[tuple[str, Opinion]]:
+    def _panel(self, case: Case) -> ModelJudge:
         assert self._models is not None
         llm = self._models.bound(ROLE, case.name.replace("/", "_"))
-        panel = ModelJudge(llm, self._models.sampler(ROLE), self._wanted.votes)
+        return ModelJudge(llm, self._models.sampler(ROLE), self._wanted.votes)
+
+    async def _said(self, case: Case, panel: ModelJudge) -> AsyncIterator[tuple[str, Opinion]]:
         yield OVERALL, await panel.overall(case.task, case.trajectory)
         for one in case.task.rubric.criteria():
             if self._wanted.criteria or isinstance(one.check, JudgedCheck):
@@ -217,7 +227,8 @@ def _how(config: Config, wanted: Wanted) -> str:
     """Return what decides a row beside what is judged."""
     model = config.models.judge
     asked = [model.model, model.temperature, model.top_p, prompt_key()] if model else None
-    return content_key([asked, wanted.votes, wanted.criteria], digits=12)
+    more = ["pairs"] if wanted.pairs else []
+    return content_key([asked, wanted.votes, wanted.criteria, *more], digits=12)
 
 
 def _rows(place: Path) -> Iterator[dict[str, Any]]:
@@ -261,7 +272,8 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     Returns:
         `episodes`, `passed`, `reasons`; `changed`: those whose verdict is another than the run's;
         `mutants`: fault -> those that the program let through, the harmless left out; `judges`:
-        what the model was asked -> its calibration against the program.
+        what the model was asked -> its calibration against the program; `pairs`: how often it
+        chose by place between an original and its spoilt copy, and else the original.
     """
     found = list(rows)
     own = [row for row in found if row["fault"] is None]
@@ -276,7 +288,37 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "changed": changed,
         "reasons": dict(Counter(row["reason"] for row in own).most_common()),
         "mutants": _mutants(row for row in found if row["fault"]),
+        "pairs": _pairs(found),
         "judges": {name: calibration(given) for name, given in sorted(_answers(found).items())},
+    }
+
+
+def _drift(
+    place: Path, model: str | None, rows: Iterable[Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return earlier judge -> how the answers on the whole differ from this one's."""
+    mine = {row["name"]: row["model"][OVERALL]["met"] for row in rows if OVERALL in row["model"]}
+    others: dict[str, dict[str, bool | None]] = defaultdict(dict)
+    for row in _rows(place) if mine else ():
+        other, said = row.get("judge"), row["model"].get(OVERALL)
+        if said and other not in (None, model) and row["name"] in mine:
+            others[other][row["name"]] = said["met"]
+    return {
+        other: drift((met, mine[name]) for name, met in answers.items())
+        for other, answers in sorted(others.items())
+    }
+
+
+def _pairs(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return how originals fare beside their spoilt copies; None where nobody was asked."""
+    given = [tuple(row["pair"]) for row in rows if row.get("pair") and not row["harmless"]]
+    if not given:
+        return None
+    steady = [pair for pair in given if None not in pair and pair[0] != pair[1]]
+    right = sum(pair[0] == "first" for pair in steady)
+    return position_effect(given) | {
+        "unanswered": Share(sum(None in pair for pair in given), len(given)).row(),
+        "original": Share(right, len(steady)).row(),
     }
 
 

@@ -44,7 +44,7 @@ CLAIMS = {
     "k2-rubrics": Claim(
         "K2 3.1.1",
         "each task has success criteria, tool-use patterns and checkpoints",
-        ("synth/test_rubrics.py", "synth/test_gate.py"),
+        ("synth/test_rubrics.py", "synth/test_gate.py", "synth/test_canaries.py"),
     ),
     "k2-solvable": Claim(
         "K2 3.1.1",
@@ -52,6 +52,7 @@ CLAIMS = {
         (
             GENERATION
             + "the_solution_passes_and_doing_nothing_fails_for_every_kind_and_application",
+            "synth/test_audit_tasks.py",
         ),
     ),
     "k2-users": Claim(
@@ -93,6 +94,7 @@ CLAIMS = {
         (
             GENERATION + "the_judge_rejects_every_planted_fault_and_no_original",
             GENERATION + "the_final_state_of_every_accepted_episode_is_the_one_its_task_wanted",
+            "synth/test_audit_runs.py",
         ),
     ),
     "k2-format": Claim(

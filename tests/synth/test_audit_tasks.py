@@ -11,7 +11,7 @@ from synth.app import main
 from synth.audit_tasks import Proof, prove_task
 from synth.core.config import load_config
 from synth.core.jsonl import write_atomic
-from synth.core.types import StateCheck
+from synth.core.types import Fact, StateCheck
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
 from synth.rowfile import sealed
@@ -32,6 +32,21 @@ def with_blueprint(task, **changes):
 def test_a_sound_task_holds(library):
     assert proof(library, library.task()) == Proof(None, None)
     assert proof(library, library.lookup()) == Proof(None, None)
+
+
+def test_what_the_user_tells_when_asked_is_no_key_out_of_nowhere(library):
+    """The written row shows the key again: it was known before, from the user."""
+
+    class Told(library.Shelf):
+        def lend_book(self, book_id, member_id, days):
+            return super().lend_book(book_id, member_id, days) | {"book": book_id}
+
+    fact = Fact(name="book_id", label="number of the book", value="B11", spoken="B11")
+    calls = tuple(c for c in library.task().blueprint.solution if c.tool != "find_books")
+    for withheld, why in (((fact,), None), ((), "what was executed is not what the task wants")):
+        task = with_blueprint(library.task(), solution=calls, withheld=withheld)
+        found = asyncio.run(prove_task(task, library.agent(), Told()))
+        assert found == Proof(why, None)
 
 
 def test_a_solution_that_lacks_a_call_or_cannot_make_one_is_named(library):

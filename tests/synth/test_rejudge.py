@@ -17,7 +17,7 @@ from synth.core.protocols import Sampler
 from synth.panel import ModelJudge
 from synth.pipeline.generate import Goal
 from synth.pipeline.job import generate
-from synth.pipeline.rejudge import Wanted, _cases, rejudge, shows, summary
+from synth.pipeline.rejudge import Wanted, _cases, _drift, rejudge, shows, summary
 from synth.rowfile import sealed
 from synth.run import read_episodes
 
@@ -131,15 +131,12 @@ def planted(run, tmp_path, truth):
     return path, said
 
 
-def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
-    again(run, Wanted(mutants=True))
-    truth = {row["name"]: row["program"] for row in rows(run)}
-    path, said = planted(run, tmp_path, truth)
-    (run / "judged" / "rows.jsonl").unlink()
+def served(script, use):
+    """Serve the answers of a script, and return what `use` makes of the server."""
     ready, held = threading.Event(), {}
 
     async def serve():
-        async with MockLLM(script=path, keep_ledger=False) as mock:
+        async with MockLLM(script=script, keep_ledger=False) as mock:
             held["mock"], held["loop"] = mock, asyncio.get_running_loop()
             ready.set()
             await mock.ended.wait()
@@ -147,13 +144,28 @@ def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     ready.wait(20)
-    settings = ["models.judge.model=mock", f"models.judge.base_url={held['mock'].url}"]
-    report = again(run, Wanted(mutants=True), settings)
-    asked = held["mock"].ledger.requests
-    again(run, Wanted(mutants=True), settings)
-    assert held["mock"].ledger.requests == asked >= len(said)
-    held["loop"].call_soon_threadsafe(held["mock"].ended.set)
-    thread.join(20)
+    try:
+        return use(held["mock"])
+    finally:
+        held["loop"].call_soon_threadsafe(held["mock"].ended.set)
+        thread.join(20)
+
+
+def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
+    again(run, Wanted(mutants=True))
+    truth = {row["name"]: row["program"] for row in rows(run)}
+    path, said = planted(run, tmp_path, truth)
+    (run / "judged" / "rows.jsonl").unlink()
+
+    def twice(mock):
+        settings = ["models.judge.model=mock", f"models.judge.base_url={mock.url}"]
+        report = again(run, Wanted(mutants=True), settings)
+        asked = mock.ledger.requests
+        again(run, Wanted(mutants=True), settings)
+        assert mock.ledger.requests == asked >= len(said)
+        return report
+
+    report = served(path, twice)
     overall = report["judges"]["overall"]
     told = {row["name"]: row for row in rows(run)}
     counted = {name: met for name, met in said.items() if not told[name]["harmless"]}
@@ -163,6 +175,71 @@ def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
     assert low < overall["false_pass"]["share"] < high < 2 * FALSE_PASS
     assert overall["unanswered"]["count"] == 0
     assert report["model"] == "mock"
+
+
+def test_a_model_that_always_takes_the_first_is_found_by_asking_in_both_orders(run, tmp_path):
+    wanted, script = Wanted(limit=4, mutants=True, pairs=True), []
+    for case in _cases(run, wanted):
+        for answer in ("first", "yes"):
+            told = json.dumps({"reason": "-", "quote": "", "answer": answer})
+            llm = ScriptedLLM(lambda request, told=told: told)
+            judge, original = ModelJudge(llm, Sampler()), case.episode.trajectory
+            if answer == "yes":
+                asyncio.run(judge.overall(case.task, case.trajectory))
+            else:
+                asyncio.run(judge.prefer(case.task, original, case.trajectory))
+            last = {"role": "assistant", "content": told}
+            script += [{"messages": [*r.messages, last]} for r in llm.requests]
+    path = tmp_path / "judge.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in script))
+
+    def ask(mock):
+        return again(run, wanted, ["models.judge.model=mock", f"models.judge.base_url={mock.url}"])
+
+    pairs = served(path, ask)["pairs"]
+    assert pairs["unsteady"]["of"] > 12
+    assert (pairs["unsteady"]["share"], pairs["first"]["share"]) == (1.0, 1.0)
+    assert (pairs["original"]["of"], pairs["unanswered"]["count"]) == (0, 0)
+
+
+def row_of(name, met=None, pair=None, fault="untold_value"):
+    model = {} if met is None else {"overall": {"met": met}}
+    return {
+        "name": name,
+        "fault": fault,
+        "stored": None,
+        "program": False,
+        "harmless": False,
+        "reason": "state",
+        "results": {},
+        "length": 9,
+        "model": model,
+        "pair": pair,
+    }
+
+
+def test_a_choice_by_place_is_told_from_a_choice_by_merit():
+    steady = [row_of(f"a{n}", pair=["first", "second"]) for n in range(6)]
+    wrong = [row_of("b", pair=["second", "first"])]
+    placed = [row_of(f"c{n}", pair=["first", "first"]) for n in range(3)]
+    found = summary([*steady, *wrong, *placed, row_of("d", pair=["first", None]), row_of("e")])
+    pairs = found["pairs"]
+    assert (pairs["unsteady"]["count"], pairs["unsteady"]["of"]) == (3, 10)
+    assert (pairs["original"]["count"], pairs["original"]["of"]) == (6, 7)
+    assert (pairs["first"]["count"], pairs["first"]["of"]) == (13, 20)
+    assert (pairs["unanswered"]["count"], pairs["unanswered"]["of"]) == (1, 11)
+
+
+def test_a_later_judge_is_compared_with_an_earlier_one(tmp_path):
+    earlier = [row_of("a", True), row_of("b", True), row_of("c", False), row_of("d", True)]
+    lines = [json.dumps(row | {"how": "x", "judge": "old"}) for row in earlier]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    now = [row_of("a", True), row_of("b", False), row_of("c", True), row_of("e", True)]
+    found = _drift(tmp_path, "new", now)
+    assert found.keys() == {"old"}
+    assert (found["old"]["agreement"]["count"], found["old"]["agreement"]["of"]) == (1, 3)
+    assert (found["old"]["only_first"], found["old"]["only_second"]) == (1, 1)
+    assert _drift(tmp_path, "old", now) == {}
 
 
 def test_rows_without_a_model_have_no_calibration(run):
