@@ -2,10 +2,10 @@
 
     python bench/bench_registry.py ../shared/data/catalogs/mcp_tools.jsonl.gz
 
-The larger registry holds the same tools and renamed copies of them and their servers, labelled
-`#copy-N`. CPU time is given beside wall time: other work on the machine changes only the latter.
-With bm25s installed, its ranking and SQLite's FTS5 are measured over the same words. What readers
-said of tools is compared too: the figures of `docs/registry.md`.
+The larger registry holds the same tools and copies of them, of other servers, labelled `#copy-N`.
+CPU time is given beside wall time: other work on the machine changes only the latter. With bm25s
+installed, its ranking and SQLite's FTS5 are measured over the same words. What readers said of
+tools is compared too: the figures of `docs/registry.md`.
 """
 
 from __future__ import annotations
@@ -57,11 +57,10 @@ def timed(label: str, work: Callable[[str], object], asked: Iterable[str]) -> No
 
 
 def copied(con: duckdb.DuckDBPyConnection, number: int) -> None:
-    """Enter every tool of the catalog again under another name."""
+    """Enter every tool of the catalog again, of another server."""
     con.execute(
         f"INSERT INTO tools SELECT * REPLACE (tool || '#copy-{number}' AS tool, "
-        f"server || '#copy-{number}' AS server, name || '#copy-{number}' AS name) "
-        "FROM tools WHERE NOT contains(tool, '#copy-')"
+        f"'copy-{number}:' || server AS server) FROM tools WHERE NOT contains(tool, '#copy-')"
     )
     con.execute(
         f"INSERT INTO tool_versions SELECT * REPLACE (tool || '#copy-{number}' AS tool, "

@@ -2,7 +2,8 @@
 
 Annotations are the server's claim and untrusted (MCP 2025-11-25, tools), so where the effect came
 from is kept beside it. The guess is the first known verb of the name, or the strongest of
-`find_and_replace`; it agrees with the annotations of 95 % of real tools on whether they only read.
+`find_and_replace`; it agrees with 662 of 693 annotations of real tools on whether they only read
+(`test_normalize_real`).
 """
 
 from __future__ import annotations

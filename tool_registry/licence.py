@@ -10,17 +10,21 @@ import re
 
 MAX_LENGTH = 100
 _NONE = frozenset(
-    ("", "[]", "none", "null", "n/a", "unknown", "not given", "not found", "noassertion", "other",
+    ("", "[]", "none", "null", "n/a", "unknown", "not given", "not found", "not specified",
+     "unspecified", "no license", "no licence", "noassertion", "other",
      "smithery", "unlicensed", "proprietary", "custom", "tbd")
 )  # fmt: skip
 _KNOWN = (
     (r"\bAGPL\W*(?:v|version )?3|affero general public", "AGPL-3.0"),
-    (r"\bLGPL\W*(?:v|version )?3", "LGPL-3.0"),
+    (r"\bLGPL\W*(?:v|version )?3|lesser general public license,? (?:v|version )3", "LGPL-3.0"),
     (r"\bLGPL\W*(?:v|version )?2|lesser general public", "LGPL-2.1"),
     (r"\bGPL\W*(?:v|version )?2|general public license,? (?:v|version )2", "GPL-2.0"),
     (r"\bGPL\W*(?:v|version )?3|general public license", "GPL-3.0"),
-    (r"apache\W*(?:software )?(?:licen[cs]e)?,?\W*(?:v|version )?2|^apache$", "Apache-2.0"),
-    (r"\bMPL\W*2|mozilla public", "MPL-2.0"),
+    (
+        r"(?<![\w-])apache\W*(?:software )?(?:licen[cs]e)?,?\W*(?:v|version )?2|^apache$",
+        "Apache-2.0",
+    ),
+    (r"\bMPL\W*v?2|mozilla public", "MPL-2.0"),
     (r"\bBSD\W*2|simplified bsd", "BSD-2-Clause"),
     (r"\bBSD\W*3|new bsd", "BSD-3-Clause"),
     (r"\bISC\b", "ISC"),
@@ -29,7 +33,8 @@ _KNOWN = (
     (r"^(?:the )?MIT\b|\bMIT licen[cs]e|permission is hereby granted, free of charge", "MIT"),
 )
 _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), name) for pattern, name in _KNOWN)
-_NO_LICENCE = re.compile(r"^https?://|^see licen[cs]e", re.IGNORECASE)
+_NO_LICENCE = re.compile(r"^https?://|^see licen[cs]e|^@[\w-]+/|smithery", re.IGNORECASE)
+"""Addresses, references, and names of packages and of a company that hosts them."""
 
 
 def spdx(text: object) -> str | None:
