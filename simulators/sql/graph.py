@@ -178,25 +178,37 @@ class Graph:
 
     def edges(self) -> tuple[Edge, ...]:
         """Return the dependency edges of the agent's tools, sorted; a tool never feeds itself."""
+        takers = self._takers()
         found = {
-            Edge(source, column, target, leaf.name)
+            Edge(source, column, target, name)
             for source in self.application.specs
             for column, origin in self.outputs[source].items()
             if origin is not None
-            for target in self.application.specs
+            for key in (("entity", self.root(origin)), ("match", origin))
+            for target, name in takers.get(key, ())
             if target != source
-            for leaf in self.leaves[target]
-            if self._feeds(origin, leaf)
         }
         return tuple(sorted(found, key=lambda e: (e.source, e.column, e.target, e.parameter)))
 
-    def _feeds(self, origin: str, leaf: Leaf) -> bool:
+    def _takers(self) -> dict[tuple[str, str], list[tuple[str, str]]]:
+        """Return what may feed a parameter of the agent's tools -> those tools and parameters."""
+        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for target in self.application.specs:
+            for leaf in self.leaves[target]:
+                key = self._fed_by(leaf)
+                if key is not None:
+                    found.setdefault(key, []).append((target, leaf.name))
+        return found
+
+    def _fed_by(self, leaf: Leaf) -> tuple[str, str] | None:
         parameter = leaf.parameter
         if parameter.entity is not None:
-            return self.root(parameter.entity) == self.root(origin)
+            return "entity", self.root(parameter.entity)
         # A value from a short list of choices is said by the user, not carried between tools.
         choices = parameter.enum is not None or parameter.type == "boolean"
-        return parameter.match == origin and parameter.op in {"eq", "contains"} and not choices
+        if parameter.match is None or parameter.op not in {"eq", "contains"} or choices:
+            return None
+        return "match", parameter.match
 
     def networkx(self) -> nx.MultiDiGraph:
         """Return the edges as a networkx graph: nodes with `effect`, edges with their columns."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jinja2
 from jinja2 import meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from simulators.sql.saying import closure
+from simulators.sql.saying import Writer, closure
 from synth.core.errors import BadApplication
 from synth.core.speech import ENGLISH, Speech
 from synth.core.types import Scalar
@@ -202,6 +203,32 @@ _SANDBOX = _Sandbox(
 _SANDBOX.globals.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What is made of a source, whatever application it stands in."""
+
+    write: Writer | None
+    code: jinja2.Template | None
+    names: frozenset[str]
+    printed: frozenset[str]
+
+
+@lru_cache(maxsize=20_000)
+def _compiled(source: str) -> _Compiled:
+    """Compile a template; a thousand evolved applications say most things alike."""
+    if "{" not in source:
+        return _Compiled(lambda values, emit: emit(source), None, frozenset(), frozenset())
+    tree = _SANDBOX.parse(source)
+    _check(tree, "")
+    write = closure(tree, _SANDBOX)
+    return _Compiled(
+        write,
+        None if write else _SANDBOX.from_string(tree),
+        frozenset(_used(tree) if write else meta.find_undeclared_variables(tree)),
+        frozenset(_printed(tree)),
+    )
+
+
 class Words:
     """One compiled template of an application.
 
@@ -216,6 +243,11 @@ class Words:
 
     __slots__ = ("_code", "_plain", "_write", "limit", "names", "printed", "where")
 
+    names: frozenset[str]
+    """Values the template uses."""
+    printed: frozenset[str]
+    """Those it prints whatever happens."""
+
     def __init__(self, source: str, *, where: str, limit: int = MAX_CLAUSE) -> None:
         self.where, self.limit = where, limit
         if len(source) > MAX_SOURCE:
@@ -225,22 +257,17 @@ class Words:
                 remedy=f"at most {MAX_SOURCE}",
             )
         try:
-            tree = _SANDBOX.parse(source)
-            _check(tree, where)
-            # A template without expressions is its own text: most requests cost nothing to render.
-            self._plain = None if "{" in source else source.strip()
-            self._write = closure(tree, _SANDBOX)
-            self._code = None if self._write else _SANDBOX.from_string(tree)
-            self.names = frozenset(
-                _used(tree) if self._write else meta.find_undeclared_variables(tree)
-            )
-            """Values the template uses."""
-            self.printed = frozenset(_printed(tree))
-            """Those it prints whatever happens."""
+            compiled = _compiled(source)
+        except BadApplication as error:
+            raise BadApplication(error.what, where=where, remedy=error.remedy) from error
         except jinja2.TemplateError as error:
             raise BadApplication(
                 f"not a template: {error.message}", where=where, remedy="see docs/extending.md"
             ) from error
+        # A template without expressions is its own text: most requests cost nothing to render.
+        self._plain = None if "{" in source else source.strip()
+        self._write, self._code = compiled.write, compiled.code
+        self.names, self.printed = compiled.names, compiled.printed
 
     def render(self, values: Mapping[str, Any]) -> str:
         """Fill the template in and fold its white space (clauses are one line).
