@@ -23,6 +23,7 @@ from synth.core.prompts import prompts
 from synth.core.types import ToolSpec
 from synth.dataset import EXPORTERS, Exporter, dataset_rows
 from synth.report import UNFINISHED, funnel_lines, read_report
+from synth.variety import licences, variety
 
 
 def run_tools(run: Path) -> dict[str, dict[str, ToolSpec]]:
@@ -187,7 +188,10 @@ def _card(
         real=sum(row["real"] for row in rows),
         tools=len({name for row in rows for name in _tool_names(row)}),
         languages=[n for n, row in report.get("by_language", {}).items() if row["accepted"]],
+        variety=variety(rows),
+        licences=licences(rows, run_tools(run)),
         kinds=_count(rows, "kind"),
+        difficulties=_count(rows, "difficulty"),
         applications=_count(rows, "application"),
         seed=config.seed,
         error_rate=config.generate.errors.rate,

@@ -265,6 +265,18 @@ def test_the_card_tells_how_the_data_came_to_be(dataset, run):
     assert report["fingerprint"] in card
     assert "200 conversations" in card
     assert "reference" in card
+    rows = [json.loads(line) for line in (dataset / "train.jsonl").read_bytes().splitlines()]
+    sequences = {
+        (
+            r["application"],
+            *(c["function"]["name"] for m in r["messages"] for c in m.get("tool_calls", ())),
+        )
+        for r in rows
+    }
+    assert f"| different sequences of calls | {len(sequences)} |" in card
+    assert "| licences of the tools shown | not declared: " in card
+    level = rows[0]["difficulty"]
+    assert f"| {level} | {sum(r['difficulty'] == level for r in rows)} |" in card
 
 
 # --- the registry ----------------------------------------------------------------------------
