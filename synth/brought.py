@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from synth.core import jsonl
 from synth.core.errors import BadRow
 from synth.core.formats import Unwritable
+from synth.core.inputs import json_lines
 from synth.core.types import (
     Agent,
     Behaviour,
@@ -69,10 +69,8 @@ def read_brought(path: Path) -> list[Brought]:
     Raises:
         BadRow: a line is neither; names file and line.
     """
-    if not path.is_file():
-        raise BadRow("there is no such file", where=str(path), remedy="check the path")
     found = []
-    for number, row in enumerate(jsonl.read(path), 1):
+    for number, row in json_lines(path, kind=BadRow):
         place = f"{path}:{number}"
         try:
             found.append(_brought(row, place))

@@ -29,6 +29,7 @@ OPTIONS = {
     "report": "run",
     "replay": "run",
     "export": "format ids limit run to",
+    "contamination": "against run",
     "lint": "",
     "gate": "execute run",
     "judge": "concurrency config criteria limit mutants pairs run set votes",

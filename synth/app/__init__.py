@@ -32,6 +32,7 @@ COMMANDS = {
     "fork": "let episodes of a run go on in another way: other players, faults, chance",
     "replay": "make every trajectory of a run again: the same must come of it",
     "export": "write the dataset of a run",
+    "contamination": "look for what public benchmarks ask in a dataset",
     "lint": "prove an application sound",
     "judge": "judge a run again, or conversations from elsewhere; calibrate a model as judge",
     "gate": "list the tasks of a file that an idle agent can pass",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from synth.core.errors import BadInput, why_unreadable
 
@@ -50,3 +54,21 @@ def read_text_input(path: Path, *, kind: type[BadInput] = BadInput, most: int = 
     if "\0" in text:
         raise kind("not a text file", where=str(path), remedy="name the file that was meant")
     return text
+
+
+def json_lines(path: Path, *, kind: type[BadInput] = BadInput) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each line of JSON Lines that somebody else wrote.
+
+    A last line without an end counts, other than in files of our own, where it is one that a kill
+    cut off.
+
+    Raises:
+        BadInput: (`kind`) the file cannot be read, or a line is no JSON; names file and line.
+    """
+    for number, line in enumerate(read_input(path, kind=kind, most=1 << 30).splitlines(), 1):
+        if line.strip():
+            try:
+                yield number, orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                where = f"{path}:{number}"
+                raise kind(f"not JSON: {error}", where=where, remedy="mend that line") from error
