@@ -107,9 +107,9 @@ class Pages:
         after, reset = headers.get("Retry-After", ""), headers.get("X-RateLimit-Reset", "")
         spent = headers.get("X-RateLimit-Remaining") == "0"
         limited = status == 429 or (status == 403 and (spent or bool(after)))
-        if limited and after.isdigit():
+        if limited and after.isdecimal():
             self._free[kind] = time.time() + int(after[:9])
-        elif spent and reset.isdigit():
+        elif spent and reset.isdecimal():
             self._free[kind] = float(reset[:12])
         elif limited:
             self._free[kind] = time.time() + UNTOLD_WAIT_S

@@ -118,7 +118,7 @@ def resolve(schema: Any, pointer: str) -> Any:
         if part == "":
             continue
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, list) and key.isdigit() and int(key) < len(node):
+        if isinstance(node, list) and key.isdecimal() and int(key) < len(node):
             node = node[int(key)]
         elif isinstance(node, dict) and key in node:
             node = node[key]

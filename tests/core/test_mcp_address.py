@@ -108,6 +108,7 @@ def test_a_label_and_a_representation_never_hold_the_address():
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("7", 7.0), ("0", 0.0), ("", 1.0), ("soon", 1.0), ("-5", 1.0), ("9" * 30, 1.0),
+     ("\u00b2", 1.0),
      ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
 )  # fmt: skip
 def test_the_time_to_wait_is_read_as_seconds_or_as_a_date(text, seconds):

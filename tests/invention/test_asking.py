@@ -152,6 +152,12 @@ def test_keys_and_templates_that_nobody_asked_for_are_refused(replies):
         assert told in invented.refused[0].detail
 
 
+def test_a_name_that_is_none_is_told_in_words(replies):
+    invented, llm = asked([replies.good(users="gardeners, mostly"), replies.good()])
+    assert invented.why is None
+    assert "'gardeners, mostly' is no name" in llm.requests[1].messages[-1]["content"]
+
+
 def test_an_endless_reply_is_cut_off_and_said_to_be(replies):
     cut = Reply(Message(role="assistant", content='{"name": "'), Finish.LENGTH, "m", Usage())
     invented, llm = asked([cut, replies.good()])

@@ -22,10 +22,12 @@ class Misfit(ValueError):
 
 def problems(error: ValidationError, most: int = 5) -> str:
     """Return what is wrong, place by place, in a line."""
-    found = [
-        f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}"
-        for one in error.errors(include_url=False, include_input=False)[:most]
-    ]
+    found = []
+    for one in error.errors(include_url=False)[:most]:
+        said = one["msg"]
+        if one["type"] == "string_pattern_mismatch":  # a small model learns nothing from a pattern
+            said = f"{str(one['input'])[:80]!r} is no name: one word, small letters, digits and _"
+        found.append(f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {said}")
     return "; ".join(found)
 
 

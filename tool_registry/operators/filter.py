@@ -24,19 +24,24 @@ def narrowed(subject: Subject, name: str, rng: random.Random) -> tuple[str, Para
     if not columns:
         return None
     column, origin = rng.choice(columns)
-    table, field = origin.split(".")
-    kind, words, said = (
-        subject.tables[table][field],
-        subject.choices(origin),
-        column.replace("_", " "),
-    )
+    words = subject.choices(origin)
     if words:
+        said = column.replace("_", " ")
         about = f"Only rows with this {said}"
         return (
             column,
             Parameter(type="string", enum=words, optional=True, match=origin, description=about),
             f"{column} = :{column}",
         )
+    return _by_type(subject, column, origin, rng)
+
+
+def _by_type(
+    subject: Subject, column: str, origin: str, rng: random.Random
+) -> tuple[str, Parameter, str] | None:
+    """Return the parameter for a column that may hold anything of its type."""
+    table, field = origin.split(".")
+    kind, said = subject.tables[table][field], column.replace("_", " ")
     if kind.boolean:
         about = f"Only rows where {said} is so"
         return (

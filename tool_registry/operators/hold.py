@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 from synth.core.application import Generator, Tool
 from tool_registry.composer.phrases import a
@@ -16,7 +17,6 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
         return None
     state, verbs = rng.choice(list(states.items()))
     table = rng.choice(subject.having(verbs))
-    key, _ = subject.subjects[table]
     one = singular(table).replace(" ", "_")
     on, off, getter = f"{verbs['begin']}_{one}", f"{verbs['end']}_{one}", f"check_if_{one}_{state}"
     fresh = all(free(subject.application, name) for name in (on, off, getter))
@@ -27,17 +27,29 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     application = with_column(subject.application, table, state, rest, generator)
     if application is None:
         return None
+    held = _held(subject, table, state, singular(table), rng) if verbs.get("blocks") else {}
+    tools = _tools(subject, table, state, verbs["about"], held)
+    words = f"rows of {table} can be {state.replace('_', ' ')}" + (
+        f"; {next(iter(held))} is refused for those" if held else ""
+    )
+    named = dict(zip((getter, on, off), tools, strict=True))
+    return Edit(with_tools(application, {**named, **held}), words, (*named, *held))
+
+
+def _tools(
+    subject: Subject, table: str, state: str, about: str, held: Mapping[str, Tool]
+) -> tuple[Tool, Tool, Tool]:
+    """Return the tools that read the state, begin it and end it."""
+    key, _ = subject.subjects[table]
     noun, said = singular(table), state.replace("_", " ")
     named, row = subject.named(table, key), subject.row(table)
     shown = step(returns=f"SELECT id, {state} FROM {table} WHERE id = :{key}", shape="object")
-
-    held = _held(subject, table, state, noun, rng) if verbs.get("blocks") else {}
     effect = "".join(f"; `{name}` is refused meanwhile" for name in held)
 
     def switch(value: int, refusal: str) -> Tool:
         return Tool(
             description=(
-                f"Mark {a(noun)} as {said}: {verbs['about']}{effect}. Refused if it is so already."
+                f"Mark {a(noun)} as {said}: {about}{effect}. Refused if it is so already."
                 if value
                 else f"End the state in which {a(noun)} is {said}. Refused if it is not."
             ),
@@ -57,20 +69,13 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
             intent={"en": f"have {named} {'marked as' if value else 'no longer marked as'} {said}"},
         )
 
-    tools = {
-        getter: Tool(
-            description=(f"Tell whether {a(noun)} is {said} (1) or not (0): {verbs['about']}."),
-            effect="read",
-            parameters={key: row},
-            steps=(shown,),
-        ),
-        on: switch(1, f"{state}_already"),
-        off: switch(0, f"not_{state}"),
-    }
-    words = f"rows of {table} can be {said}" + (
-        f"; {next(iter(held))} is refused for those" if held else ""
+    read = Tool(
+        description=(f"Tell whether {a(noun)} is {said} (1) or not (0): {about}."),
+        effect="read",
+        parameters={key: row},
+        steps=(shown,),
     )
-    return Edit(with_tools(application, {**tools, **held}), words, (*tools, *held))
+    return read, switch(1, f"{state}_already"), switch(0, f"not_{state}")
 
 
 def _held(

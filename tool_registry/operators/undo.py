@@ -44,7 +44,6 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
     names = ", ".join(columns)
     keep = step(write=f"INSERT INTO {bin_} ({names}) SELECT {names} FROM {table} WHERE id = :{key}")
     shown = [c for c, f in columns.items() if f.references is None][:5]
-    gone = f"{noun.replace(' ', '_')}_id"
     back = f"It can be brought back with `{restore}`."
     tools = {
         name: told(_unforgotten(around(subject.writes[name], before=[keep])), back),
@@ -58,32 +57,38 @@ def _apply(subject: Subject, rng: random.Random) -> Edit | None:
                 step(returns=f"SELECT {', '.join(shown)} FROM {bin_} ORDER BY id", shape="list"),
             ),
         ),
-        restore: Tool(
-            description=f"Bring back {a(noun)} that was deleted with `{name}`, as it was.",
-            effect="write",
-            parameters={
-                gone: Parameter(
-                    type="string",
-                    entity=f"{bin_}.id",
-                    description=f"Identifier of the deleted {noun}",
-                )
-            },
-            steps=(
-                step(
-                    write=(
-                        f"INSERT INTO {table} ({names}) SELECT {names} FROM {bin_} "
-                        f"WHERE id = :{gone}"
-                    )
-                ),
-                step(write=f"DELETE FROM {bin_} WHERE id = :{gone}"),
-            ),
-        ),
+        restore: _restored(name, table, bin_, names),
     }
     some = f"FROM {table} WHERE id LIKE '%3'"  # something is in the bin from the start
     seeded = (f"INSERT INTO {bin_} ({names}) SELECT {names} {some}", f"DELETE {some}")
     after = (*application.after_seed, *seeded)
     child = with_table(application, ddl, bin_, after_seed=after)
     return Edit(with_tools(child, tools), f"what {name} deletes can be restored", tuple(tools))
+
+
+def _restored(delete: str, table: str, bin_: str, names: str) -> Tool:
+    """Return the tool that brings a row back; `names` are its columns."""
+    noun = singular(table)
+    gone = f"{noun.replace(' ', '_')}_id"
+    return Tool(
+        description=f"Bring back {a(noun)} that was deleted with `{delete}`, as it was.",
+        effect="write",
+        parameters={
+            gone: Parameter(
+                type="string",
+                entity=f"{bin_}.id",
+                description=f"Identifier of the deleted {noun}",
+            )
+        },
+        steps=(
+            step(
+                write=(
+                    f"INSERT INTO {table} ({names}) SELECT {names} FROM {bin_} WHERE id = :{gone}"
+                )
+            ),
+            step(write=f"DELETE FROM {bin_} WHERE id = :{gone}"),
+        ),
+    )
 
 
 OPERATOR = Operator("steps", "A deletion that can be undone.", _apply)

@@ -92,7 +92,7 @@ def _address(text: str) -> tuple[str, dict[str, str], int]:
         what = f"unknown in its address: {', '.join(sorted(unknown))}"
         raise BadInput(what, where=text, remedy=f"known: {', '.join(_FORWARDED)}, most")
     most = asked.pop("most", "1000000")
-    if not most.isdigit() or not int(most):
+    if not most.isdecimal() or not int(most):
         raise BadInput(f"most={most!r} is no number of servers", where=text)
     path = parts.path.rstrip("/") or "/v0.1"
     base = urlunsplit((parts.scheme, parts.netloc, f"{path}/servers", "", ""))
@@ -149,7 +149,7 @@ def _get(client: httpx2.Client, address: str) -> tuple[int, float, bytes]:
             if len(body) > MAX_BYTES:
                 raise BadInput(f"a page of more than {MAX_BYTES >> 20} MiB", where=address)
         after = response.headers.get("Retry-After", "")
-        return response.status_code, float(after) if after.isdigit() else 1.0, bytes(body)
+        return response.status_code, float(after) if after.isdecimal() else 1.0, bytes(body)
 
 
 # --- entries ---------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def failure_of(status: int, said: bytes, where: str, *, html: bool) -> ServerFai
 
 def seconds_to_wait(text: str) -> float:
     """Return what a `Retry-After` asks for, as seconds or a date; a default where it says none."""
-    if text.isdigit() and len(text) < 10:
+    if text.isdecimal() and len(text) < 10:
         return float(text)
     try:
         at = email.utils.parsedate_to_datetime(text).timestamp()
