@@ -182,7 +182,7 @@ class _Operation:
     def _result(self) -> dict[str, Any] | None:
         responses = _object(self.operation.get("responses"))
         for status in ("200", "201", "202", "2XX", "default"):
-            response = responses.get(status, responses.get(int(status) if status.isdecimal() else 0))
+            response = responses.get(status, responses.get(int(status) if status.isdigit() else 0))
             content = _content(self._followed(response))
             if isinstance(content, dict) and content:
                 defs: dict[str, Any] = {}
