@@ -76,9 +76,7 @@ def stats(workspace: Workspace) -> dict[str, Any]:
                 "SELECT coalesce(category, '(none)'), count(*) FROM catalogue WHERE listed "
                 "GROUP BY 1 ORDER BY 2 DESC, 1",
             ),
-            "quality": _one(
-                con, "SELECT round(100 * avg(quality))::INTEGER FROM catalogue WHERE listed"
-            ),
+            "quality": _one(con, "SELECT round(avg(quality), 2) FROM catalogue WHERE listed"),
             "by_registry": _pairs(
                 con,
                 "SELECT registry, count(*) FROM tools JOIN servers USING (server) WHERE listed "
