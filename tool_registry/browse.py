@@ -277,8 +277,8 @@ def _first_line(error: duckdb.Error) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "the query failed")
 
 
-def _one(con: duckdb.DuckDBPyConnection, query: str) -> int | None:
-    value: int | None = con.execute(query).fetchall()[0][0]
+def _one(con: duckdb.DuckDBPyConnection, query: str) -> float | None:
+    value: float | None = con.execute(query).fetchall()[0][0]
     return value
 
 
