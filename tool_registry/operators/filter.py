@@ -6,6 +6,7 @@ import random
 import re
 
 from synth.core.application import Parameter
+from tool_registry.composer.style import CENTS
 from tool_registry.edits import remade, step, with_tools
 from tool_registry.operator import Edit, Operator, Subject
 
@@ -53,6 +54,9 @@ def _by_type(
         bound, sign = rng.choice([("min", ">="), ("max", "<=")])
         parameter = f"{bound}_{column}"
         about = f"Only rows whose {said} is {'at least' if bound == 'min' else 'at most'} this"
+        if origin in subject.application.money:
+            currency = subject.application.currency
+            about += f", in {CENTS.get(currency, f'hundredths of {currency}')}"
         made = Parameter(
             type="integer",
             optional=True,
