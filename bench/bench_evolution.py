@@ -31,7 +31,8 @@ from synth.core.application import Application
 from synth.core.store import Workspace
 from synth.core.types import ToolSpec
 from synth.pipeline.admitting import Found, admissions
-from synth.pipeline.evolve import enter, folder_of
+from synth.pipeline.evolve import enter
+from synth.pipeline.evolved import folder_of
 from tool_registry.catalogs import import_catalog
 from tool_registry.coverage import coverage
 from tool_registry.crawl import source_of

@@ -22,7 +22,8 @@ from synth.app._show import afterwards, bar, interruptible, show
 from synth.core.errors import BudgetSpent
 from synth.core.store import Workspace
 from synth.pipeline.candidates import kept_in
-from synth.pipeline.evolve import Goal, How, enter, evolve, folder_of
+from synth.pipeline.evolve import Goal, How, enter, evolve
+from synth.pipeline.evolved import folder_of
 from synth.pipeline.worlds import register_missing
 from tool_registry.distributions import distributions
 

@@ -10,11 +10,10 @@ what was dropped and why. A run that was killed goes on where it was. Where a mo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,13 @@ import orjson
 from synth.core import jsonl
 from synth.core.application import Application
 from synth.core.config import Budget, Models
-from synth.core.errors import UnknownName
 from synth.core.llm.journal import Journal
 from synth.core.llm.open import OpenModels
 from synth.core.locks import lock_folder
 from synth.core.protocols import Edge
 from synth.core.store import Workspace, insert
 from synth.pipeline.candidates import ROUND, Field, Kept, kept_in, plan
+from synth.pipeline.evolved import folder_of
 from synth.pipeline.evolving import Candidate, die_with, make
 from synth.pipeline.inventing import ROLE, TOKENS, Inventor, ask_for
 from tool_registry.ingest import register_applications
@@ -40,11 +39,6 @@ BATCH = 100
 """Applications that enter the registry at once."""
 
 Told = Callable[[int, str], None]
-
-
-def folder_of(workspace: Path) -> Path:
-    """Return where evolved applications are."""
-    return workspace / "evolved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,32 +163,6 @@ def _admitted(row: dict[str, Any], kept: Kept) -> dict[str, Any]:
     left_out = ("document", "examples", "edges")
     rest = {name: value for name, value in row.items() if name not in left_out}
     return rest | {"rule": why.rule, "detail": why.detail}
-
-
-# --- use of what is kept ---------------------------------------------------------------------
-
-
-def evolved(workspace: Path, patterns: Iterable[str]) -> dict[str, Application]:
-    """Return the evolved applications of a workspace whose names match, by name.
-
-    Args:
-        workspace: the folder.
-        patterns: names, with `*` and `?` as in file names.
-
-    Raises:
-        UnknownName: a pattern matches none.
-    """
-    rows = list(jsonl.read(folder_of(workspace) / "applications.jsonl"))
-    found: dict[str, Application] = {}
-    for pattern in patterns:
-        matched = [row for row in rows if fnmatchcase(row["application"], pattern)]
-        if not matched:
-            names = [row["application"] for row in rows]
-            raise UnknownName("evolved application", pattern, names)
-        for row in matched:
-            if row["application"] not in found:
-                found[row["application"]] = Application.model_validate(row["document"])
-    return found
 
 
 # --- the index -------------------------------------------------------------------------------

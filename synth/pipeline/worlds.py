@@ -19,7 +19,7 @@ from synth.core.config import Config
 from synth.core.errors import BadConfig, UnknownName
 from synth.core.protocols import Polyglot, World
 from synth.core.store import Workspace
-from synth.pipeline.evolve import evolved
+from synth.pipeline.evolved import evolved
 from synth.pipeline.twins import TWIN, twins
 from tool_registry.browse import specs
 from tool_registry.ingest import register_application

@@ -16,7 +16,8 @@ from synth.core.config import Config
 from synth.core.errors import UnknownName
 from synth.core.store import Workspace
 from synth.pipeline.candidates import kept_in
-from synth.pipeline.evolve import Goal, How, enter, evolve, evolved
+from synth.pipeline.evolve import Goal, How, enter, evolve
+from synth.pipeline.evolved import evolved
 from synth.pipeline.worlds import open_worlds
 from tool_registry.distributions import distributions
 from tool_registry.purpose import purpose
