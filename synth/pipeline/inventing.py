@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -19,13 +20,14 @@ import duckdb
 import orjson
 
 from synth.core.application import Application
+from synth.core.errors import ModelFailed
 from synth.core.llm.open import OpenModels
 from synth.core.protocols import Sampler
 from synth.core.seeds import rng
 from synth.pipeline.evolving import Candidate, kept_document
 from synth.pipeline.proving import prove
 from tool_registry.elimination import Elimination, Proof, examine
-from tool_registry.invention.asking import WAYS, Foreign, Invented, Wish, invent
+from tool_registry.invention.asking import WAYS, Foreign, Invented, Wish, invent, prompt_key
 from tool_registry.invention.build import shown_tool
 from tool_registry.invention.form import Sketch
 
@@ -43,6 +45,8 @@ HINTS = 3
 """Things that a new application may have to do with, so that no two are asked for alike."""
 OTHERS = 8
 """Applications of a category that a model is told of."""
+_FILTERED = re.compile(r"content.?filter|content.?policy|invalid.?prompt", re.IGNORECASE)
+"""What endpoints say that refuse a prompt for what is in it, and not for who asks."""
 _CHANCES = {"new_application": 4}
 """How often an operator is asked for beside the others of its form."""
 _CRAWLED = """
@@ -173,7 +177,13 @@ class Inventor:
         async with self._free:
             wish = asked.wish
             llm = self._models.bound(ROLE, f"candidate-{wish.number}")
-            invented = await invent(llm, self._sampler, wish, partial(self._examine, wish))
+            try:
+                invented = await invent(llm, self._sampler, wish, partial(self._examine, wish))
+            except ModelFailed as error:
+                if error.outcome != "rejected" or not _FILTERED.search(str(error)):
+                    raise
+                why = Elimination("withheld", str(error))  # asked again, it would be refused again
+                invented = Invented(prompt_key(wish.way), why=why)
             return await self._on(_row_of, asked, invented, llm.name)
 
     async def _examine(self, wish: Wish, made: Application) -> tuple[Elimination | None, Proof]:

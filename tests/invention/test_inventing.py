@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -38,7 +39,7 @@ def spoilt(replies, number, wish):
         tables = list(wish.parent.seed)
         return [replies.counting(tables[number % len(tables)])], None
     good = replies.other(number)
-    own = {"category": f"field {number}"} if wish.way == "new_category" else {}
+    own = {"category": f"field {'abcdefghijkl'[number]}"} if wish.way == "new_category" else {}
     bad = replies.with_sql("DELETE FROM sheds")
     ways = [
         ([good | own], None),
@@ -238,3 +239,44 @@ def test_a_budget_ends_it_and_counts_what_was_spent_before(rehearsed, tmp_path):
 def test_a_whole_application_fits_into_a_reply_unless_the_user_says_otherwise(invented):
     rows = jsonl.read(invented[0] / "evolved" / "calls-0.jsonl")
     assert {row["asked"]["most"][1] for row in rows if "asked" in row} == {TOKENS}
+
+
+@contextlib.contextmanager
+def refusing(status, code):
+    """Serve an endpoint that refuses every prompt."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps({"error": {"code": code, "message": f"refused: {code}"}}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(20)
+
+
+def test_a_prompt_that_is_filtered_costs_a_candidate_and_a_wrong_key_ends_it(tmp_path):
+    with refusing(400, "content_filter") as url:
+        evolve(
+            tmp_path, Goal(10_000), run_seed=SEED, how=how(url, concurrency=1),
+            ended=Enough(tmp_path, 2),
+        )  # fmt: skip
+    assert {row["rule"] for row in rows_of(tmp_path).values()} == {"withheld"}
+    before = done(tmp_path / "evolved")
+    with refusing(401, "invalid_api_key") as url, pytest.raises(ModelFailed):
+        evolve(tmp_path, Goal(10_000), run_seed=SEED, how=how(url, concurrency=1))
+    assert done(tmp_path / "evolved") == before

@@ -164,7 +164,11 @@ def _task(wish: Wish) -> str:
 
 def _page(wish: Wish, rules: str, task: str) -> list[dict[str, Any]]:
     foreign = [
-        {"name": one.name, "description": one.description[:400], "parameters": one.parameters}
+        {
+            "name": one.name[:64],
+            "description": one.description[:400],
+            "parameters": [name[:64] for name in one.parameters[:24]],
+        }
         for one in wish.foreign
     ]
     text = prompts(PROMPTS).render(
@@ -262,12 +266,22 @@ def _said_before(made: Application, wish: Wish, prompt: str) -> Elimination | No
 
 
 def _texts(application: Application) -> Iterable[str]:
-    yield application.summary
+    """Yield everything in an application that people or models read."""
+    yield application.category
+    yield from (application.summary, *application.policy.split("\n"), *application.never)
     for name, tool in application.tools.items():
         if name == application.handoff:
             continue
-        yield from (tool.description, *tool.intent.values())
-        yield from (parameter.description for parameter in tool.parameters.values())
+        yield from (name, tool.description, *tool.intent.values())
+        yield from (step.message for step in tool.steps if step.message)
+        yield from (text for words in tool.questions.values() for text in words.values())
+        for parameter in tool.parameters.values():
+            yield parameter.description
+            yield from (word for word in parameter.enum or () if isinstance(word, str))
+    for table in application.seed.values():
+        for made in table.columns.values():
+            listed = made.argument if isinstance(made.argument, list | tuple) else ()
+            yield from (word for word in listed if isinstance(word, str))
     yield from (rule.text for rule in application.policy_rules)
     yield from application.out_of_scope
 

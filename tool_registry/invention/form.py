@@ -123,7 +123,8 @@ class Sketch(Frozen):
     """A whole application."""
 
     name: Name
-    category: Text
+    category: Annotated[str, Field(pattern=r"^[A-Za-z]+( [A-Za-z]+){0,2}$", max_length=40)]
+    """Later prompts name it: one to three words."""
     summary: Text
     users: Name
     """The table whose rows are the users of the service."""
