@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from synth.core.prompts import prompt_hash, render
+from synth.core.prompts import prompt_hash, quoted, render
 from synth.core.protocols import LLM, ChatRequest, Finish, Reply, Sampler
 from synth.core.types import Criterion, JudgedCheck, Message, Task, Trajectory
 from synth.telling import say_value
@@ -98,10 +98,10 @@ class ModelJudge:
     async def _chosen(self, task: Task, first: Trajectory, second: Trajectory) -> str | None:
         page = render(
             "judge_pair",
-            policy=_quoted(_policy(first)),
+            policy=quoted(_policy(first)),
             wish=wish_of(task),
-            first=_quoted(conversation(first.messages)),
-            second=_quoted(conversation(second.messages)),
+            first=quoted(conversation(first.messages)),
+            second=quoted(conversation(second.messages)),
         )
         texts = _said(first.messages) + _said(second.messages)
         answer, _, _ = await self._one(page, _PAIR, texts)
@@ -110,9 +110,9 @@ class ModelJudge:
     async def _asked(self, task: Task, trajectory: Trajectory, statement: str) -> Opinion:
         page = render(
             "judge_question",
-            policy=_quoted(_policy(trajectory)),
+            policy=quoted(_policy(trajectory)),
             wish=wish_of(task),
-            conversation=_quoted(conversation(trajectory.messages)),
+            conversation=quoted(conversation(trajectory.messages)),
             statement=statement,
         )
         return await self._voted(page, _said(trajectory.messages))
@@ -146,7 +146,7 @@ class ModelJudge:
                 return read[0], read[1], problems
             problems.append(read)
             said = {"role": "assistant", "content": reply.message.content or "-"}
-            again = {"role": "user", "content": render("judge_again", why=_quoted(read))}
+            again = {"role": "user", "content": render("judge_again", why=quoted(read))}
             talk = [*talk[:2], said, again]
         return None, "", problems
 
@@ -200,11 +200,6 @@ def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def _policy(trajectory: Trajectory) -> str:
     first = trajectory.messages[0]
     return (first.content or "") if first.role == "system" else ""
-
-
-def _quoted(value: Any) -> str:
-    """Return data as JSON that cannot end the block it stands in."""
-    return orjson.dumps(value).decode().replace("<", "\\u003c")
 
 
 def _said(messages: Sequence[Message]) -> str:

@@ -1,10 +1,14 @@
 """Fixtures of the whole suite, and the wall around it: no socket leaves this machine."""
 
+import asyncio
+import contextlib
 import socket
+import threading
 
 import pytest
 from hypothesis import settings
 
+from synth.core.llm.mock.server import MockLLM
 from synth.core.store import Workspace
 
 # How busy a machine is fails no test, and the same code passes or fails twice alike. What nobody
@@ -61,3 +65,29 @@ def _no_network(request, monkeypatch):
         return connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", local_only)
+
+
+@contextlib.contextmanager
+def _serving(**options):
+    held, ready = {}, threading.Event()
+
+    async def serve():
+        async with MockLLM(keep_ledger=False, **options) as mock:
+            held["mock"], held["loop"] = mock, asyncio.get_running_loop()
+            ready.set()
+            await mock.ended.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    try:
+        yield held["mock"]
+    finally:
+        held["loop"].call_soon_threadsafe(held["mock"].ended.set)
+        thread.join(20)
+
+
+@pytest.fixture(scope="session")
+def serving():
+    """Serve the shipped endpoint in a thread: what asks it has a loop of its own."""
+    return _serving

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from simulators.imagined.excerpt import excerpt
 from simulators.imagined.patch import Call, Refused, Shape, State
 from simulators.imagined.results import OURS, Result
-from synth.core.prompts import prompts
+from synth.core.prompts import prompts, quoted
 from synth.core.protocols import LLM, ChatRequest, Finish, Reply, Sampler
 from synth.core.types import Effect, ToolSpec
 
@@ -143,11 +141,6 @@ def again(request: Asked, said: str, refused: Refused) -> Asked:
         what=request.what,
         state=request.state,
     )
-
-
-def quoted(value: Any) -> str:
-    """Return data as JSON that cannot end the block it stands in."""
-    return orjson.dumps(value, default=str).decode().replace("<", "\\u003c")
 
 
 # --- the form of a reply ---------------------------------------------------------------------

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 import jinja2
+import orjson
 from jinja2 import meta
 
 from synth.core.errors import BadInput, UnknownName
@@ -108,6 +109,11 @@ class Prompts:
             waiting.extend(reference for reference in found if reference is not None)
         text = "\x1f".join(f"{part}\x1e{seen[part]}" for part in sorted(seen))
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def quoted(value: Any) -> str:
+    """Return data of strangers as JSON that cannot end the block of a prompt it stands in."""
+    return orjson.dumps(value, default=str).decode().replace("<", "\\u003c")
 
 
 _loader = cache(Prompts)

@@ -207,7 +207,7 @@ def _ancestry(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "kind": step["kind"],
             "words": step["words"],
             "tools": step["tools"],
-            "parents": row["parents"],
+            "parents": [*row["parents"], *row.get("inspired", ())],
             "generation": row["generation"],
             "seed": step["seed"],
             "model": step.get("model"),

@@ -227,7 +227,7 @@ def _row_of(asked: Asked, invented: Invented, model: str) -> bytes:
         "operator": wish.way,
         "kind": WAYS[wish.way].kind,
         "seed": candidate.seed,
-        "parents": [*([parent.key] if parent else []), *(one.tool for one in wish.foreign)],
+        "parents": [parent.key] if parent else [],
         "words": invented.words,
         "tools": list(invented.tools),
         "model": model,
@@ -240,6 +240,7 @@ def _row_of(asked: Asked, invented: Invented, model: str) -> bytes:
         "generation": candidate.generation + 1 if parent else 0,
         "parents": [parent.application] if parent else [],
         "steps": [step],
+        "inspired": [one.tool for one in wish.foreign],
         "dropped": [],
         "repaired": [{"rule": one.rule, "detail": one.detail[:300]} for one in invented.refused],
     }

@@ -2,14 +2,15 @@
 
 What is written lies in the run's folder under `judged/`: `rows.jsonl`, one line for each thing that
 was judged (an episode, or a mutant of an accepted one), `report.json`, and the journal of replies.
-A judging that was interrupted goes on, and no model is asked twice. The run's own verdicts stay.
+The program judges anew each time, since it may be another one by now; what a model said is kept,
+so a judging that was interrupted goes on and no model is asked twice. The run's verdicts stay.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,12 +108,13 @@ async def rejudge(
         async with Stage(folder, workspace, "judge") as stage:
             work = _Work(iter(_cases(folder, wanted)), stage, models, wanted)
 
-            def note(name: str, row: dict[str, Any] | None) -> bool:
+            def note(name: str, row: dict[str, Any]) -> bool:
                 """Take what was judged; return whether to go on."""
                 names.append(name)
-                if row is not None:
-                    done[name] = row | {"how": how, "judge": judges}
-                    out.append(done[name])
+                row |= {"how": how, "judge": judges}
+                if row != done.get(name):
+                    done[name] = row
+                    out.append(row)
                 tell(len(names), name)
                 return not ended()
 
@@ -144,14 +146,13 @@ class _Work:
         self._alone = asyncio.Lock()
 
     async def all(
-        self, done: Container[str], note: Callable[[str, dict[str, Any] | None], bool]
+        self, done: Mapping[str, Mapping[str, Any]], note: Callable[[str, dict[str, Any]], bool]
     ) -> None:
-        """Judge what is not done; `note` takes each and says whether to go on."""
+        """Judge all; `note` takes each and says whether to go on. `done` has what models said."""
 
         async def one_after_another() -> None:
             for case in self._cases:
-                known = case.name in done
-                if not note(case.name, None if known else await self._row(case)):
+                if not note(case.name, await self._row(case, done.get(case.name))):
                     return
 
         try:
@@ -164,7 +165,7 @@ class _Work:
             if self._models:
                 await self._models.close()
 
-    async def _row(self, case: Case) -> dict[str, Any]:
+    async def _row(self, case: Case, before: Mapping[str, Any] | None) -> dict[str, Any]:
         verdict, idle = await self._program(case)
         row: dict[str, Any] = {
             "name": case.name,
@@ -178,7 +179,11 @@ class _Work:
             "model": {},
         }
         # What broke, or what the user spoilt, is no question for anybody.
-        if self._models is not None and verdict.passed is not None and shows(case):
+        if self._models is None or verdict.passed is None or not shows(case):
+            return row
+        if before is not None and before["model"]:
+            row |= {name: before[name] for name in ("model", "pair") if name in before}
+        else:
             panel = self._panel(case)
             row["model"] = {name: said.row() async for name, said in self._said(case, panel)}
             if self._wanted.pairs and case.stored is None:

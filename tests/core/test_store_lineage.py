@@ -178,7 +178,10 @@ def test_an_episode_nobody_judged_counts_neither_as_passed_nor_as_failed(workspa
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):
-    """Two tools of `library`, one agent of each; `branch` evolved from it, `annex` from that."""
+    """Tools of `library`, one agent of each; `branch` evolved from it, `annex` from that.
+
+    A model that wrote `inn` was shown a crawled tool.
+    """
     workspace = Workspace(tmp_path_factory.mktemp("family"))
     worlds = {
         "library": ("lend", "find"),
@@ -186,7 +189,8 @@ def family(tmp_path_factory):
         "annex": ("open",),
         "inn": ("book",),
     }
-    tools, versions, agents, shown, played, exported = [], [], [], [], [], []
+    tools, versions = [tool()], [version(1, "spec-1"), version(2, "spec-2")]
+    agents, shown, played, exported = [], [], [], []
     for number, (world, names) in enumerate(worlds.items()):
         for position, name in enumerate(names):
             key, spec = f"application:{world}/{name}", f"spec-{world}-{name}"
@@ -211,7 +215,9 @@ def family(tmp_path_factory):
         "episodes": played, "steps": [called], "export_rows": exported,
         "ancestry": [
             {"application": child, "step": 0, "parents": [parent], **change}
-            for child, parent in (("branch", "library"), ("annex", "branch"))
+            for child, parent in (
+                ("branch", "library"), ("annex", "branch"), ("inn", "pypi:notes/add_note"),
+            )
         ],
     }  # fmt: skip
     with workspace.write() as con:
@@ -229,6 +235,8 @@ def family(tmp_path_factory):
         ("library", [*EVOLVED, ("library", "called")]),
         ("branch", [("annex", "descended"), ("branch", "shown")]),
         ("application:annex/open", [("annex", "shown")]),
+        ("pypi:notes/add_note", [("inn", "descended")]),
+        ("pypi:notes", [("inn", "descended")]),
         ("application:nowhere", []),
     ],
 )  # fmt: skip

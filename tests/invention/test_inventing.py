@@ -16,7 +16,6 @@ import pytest
 from synth.core import jsonl
 from synth.core.config import Budget, ModelConfig, Models
 from synth.core.errors import BudgetSpent, ModelFailed
-from synth.core.llm.mock.server import MockLLM
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Sampler
 from synth.core.store import Workspace
@@ -77,27 +76,6 @@ def rehearsed(replies, tmp_path_factory):
     return path, ends
 
 
-@contextlib.contextmanager
-def serving(**options):
-    """Run the shipped endpoint in a thread: the evolution has the main one."""
-    held, ready = {}, threading.Event()
-
-    async def serve():
-        async with MockLLM(**options) as mock:
-            held["mock"], held["loop"] = mock, asyncio.get_running_loop()
-            ready.set()
-            await mock.ended.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    ready.wait(20)
-    try:
-        yield held["mock"]
-    finally:
-        held["loop"].call_soon_threadsafe(held["mock"].ended.set)
-        thread.join(20)
-
-
 def how(url, **more):
     config = ModelConfig(model="mock", base_url=url, key_env=None, timeout_s=20)
     return How(processes=1, models=Models(evolver=config), **more)
@@ -127,11 +105,11 @@ def rows_of(workspace):
 
 
 @pytest.fixture(scope="module")
-def invented(rehearsed, tmp_path_factory):
+def invented(serving, rehearsed, tmp_path_factory):
     """A workspace that a model evolved over HTTP, and what the endpoint was asked."""
     workspace = tmp_path_factory.mktemp("invented")
     script, ends = rehearsed
-    with serving(script=script, keep_ledger=False) as mock:
+    with serving(script=script) as mock:
         evolve(
             workspace, Goal(10_000), run_seed=SEED, how=how(mock.url, concurrency=1),
             ended=Enough(workspace, COUNT),
@@ -174,11 +152,11 @@ def test_the_registry_says_which_model_and_prompt_made_a_tool(invented):
             ).fetchall()
             step = row["steps"][0]
             assert found[:3] == (step["operator"], "openai:mock", step["prompt"])
-            assert list(found[3]) == row["parents"]
+            assert list(found[3]) == [*row["parents"], *row["inspired"]]
 
 
-def test_a_killed_evolution_goes_on_to_the_same_files(invented, rehearsed, tmp_path):
-    with serving(script=rehearsed[0], keep_ledger=False, latency_s=0.1) as mock:
+def test_a_killed_evolution_goes_on_to_the_same_files(serving, invented, rehearsed, tmp_path):
+    with serving(script=rehearsed[0], latency_s=0.1) as mock:
         command = [sys.executable, "-m", "synth", "--workspace", str(tmp_path), "evolve"]
         settings = {"model": "mock", "base_url": mock.url, "timeout_s": 20}
         options = ["--to", "10000", "--seed", str(SEED), "--processes", "1", "--concurrency", "1"]
@@ -203,8 +181,17 @@ def test_a_killed_evolution_goes_on_to_the_same_files(invented, rehearsed, tmp_p
     assert requests <= invented[2] + 1  # nothing twice but what was under way
 
 
-def test_an_outage_ends_it_with_what_there_is_and_it_goes_on(invented, rehearsed, tmp_path):
-    with serving(script=rehearsed[0], keep_ledger=False) as mock:
+def test_asking_for_several_at_once_gives_the_same_files(serving, invented, rehearsed, tmp_path):
+    with serving(script=rehearsed[0]) as mock:
+        evolve(
+            tmp_path, Goal(10_000), run_seed=SEED, how=how(mock.url, concurrency=5),
+            ended=Enough(tmp_path, COUNT),
+        )  # fmt: skip
+    assert rows_of(tmp_path) == rows_of(invented[0])
+
+
+def test_an_outage_ends_it_and_it_goes_on(serving, invented, rehearsed, tmp_path):
+    with serving(script=rehearsed[0]) as mock:
         evolve(
             tmp_path, Goal(10_000), run_seed=SEED, how=how(mock.url, concurrency=1),
             ended=Enough(tmp_path, 4),
@@ -214,7 +201,7 @@ def test_an_outage_ends_it_with_what_there_is_and_it_goes_on(invented, rehearsed
     with pytest.raises(ModelFailed):
         evolve(tmp_path, Goal(10_000), run_seed=SEED, how=how(url, concurrency=1))
     assert done(tmp_path / "evolved") == before
-    with serving(script=rehearsed[0], keep_ledger=False) as mock:
+    with serving(script=rehearsed[0]) as mock:
         evolve(
             tmp_path, Goal(10_000), run_seed=SEED, how=how(mock.url, concurrency=1),
             ended=Enough(tmp_path, COUNT),
@@ -222,8 +209,8 @@ def test_an_outage_ends_it_with_what_there_is_and_it_goes_on(invented, rehearsed
     assert rows_of(tmp_path) == rows_of(invented[0])
 
 
-def test_a_budget_ends_it_and_counts_what_was_spent_before(rehearsed, tmp_path):
-    with serving(script=rehearsed[0], keep_ledger=False) as mock:
+def test_a_budget_ends_it_and_counts_what_was_spent_before(serving, rehearsed, tmp_path):
+    with serving(script=rehearsed[0]) as mock:
         limited = how(mock.url, concurrency=1, budget=Budget(requests=3))
         with pytest.raises(BudgetSpent):
             evolve(tmp_path, Goal(10_000), run_seed=SEED, how=limited)

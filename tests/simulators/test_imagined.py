@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulators.check import check_environment
-from simulators.imagined.asking import form, quoted
+from simulators.imagined.asking import form
 from simulators.imagined.environment import FAULT, ImaginedEnvironment
 from simulators.imagined.excerpt import excerpt, tokens
 from simulators.imagined.patch import Refused, read_reply
@@ -24,6 +24,7 @@ from synth.core.config import Config
 from synth.core.errors import BadInput
 from synth.core.imagined import drift
 from synth.core.llm.scripted import ScriptedLLM
+from synth.core.prompts import quoted
 from synth.core.protocols import Finish, Reply
 from synth.core.types import Message, Usage
 

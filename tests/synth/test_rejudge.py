@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import threading
 
 import pytest
 
@@ -11,7 +10,6 @@ from synth.core import jsonl
 from synth.core.config import load_config
 from synth.core.errors import BadInput
 from synth.core.jsonl import write_atomic
-from synth.core.llm.mock.server import MockLLM
 from synth.core.llm.scripted import ScriptedLLM
 from synth.core.protocols import Sampler
 from synth.panel import ModelJudge
@@ -104,6 +102,15 @@ def test_what_is_judged_is_not_judged_again(run):
     assert len(rows(run)) == EPISODES
 
 
+def test_what_an_older_program_said_is_not_taken_for_todays(run):
+    again(run)
+    file = run / "judged" / "rows.jsonl"
+    old = [row | {"program": not row["program"], "reason": "older"} for row in rows(run)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in old))
+    assert again(run)["changed"] == []
+    assert len(rows(run)) == 2 * EPISODES  # the last row of a name counts
+
+
 def test_a_run_without_episodes_is_refused(run):
     (run / "episodes-0.jsonl").write_bytes(b"")
     with pytest.raises(BadInput, match="no finished episode"):
@@ -131,27 +138,7 @@ def planted(run, tmp_path, truth):
     return path, said
 
 
-def served(script, use):
-    """Serve the answers of a script, and return what `use` makes of the server."""
-    ready, held = threading.Event(), {}
-
-    async def serve():
-        async with MockLLM(script=script, keep_ledger=False) as mock:
-            held["mock"], held["loop"] = mock, asyncio.get_running_loop()
-            ready.set()
-            await mock.ended.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    ready.wait(20)
-    try:
-        return use(held["mock"])
-    finally:
-        held["loop"].call_soon_threadsafe(held["mock"].ended.set)
-        thread.join(20)
-
-
-def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
+def test_a_models_planted_errors_are_found_over_http(serving, run, tmp_path):
     again(run, Wanted(mutants=True))
     truth = {row["name"]: row["program"] for row in rows(run)}
     path, said = planted(run, tmp_path, truth)
@@ -165,7 +152,8 @@ def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
         assert mock.ledger.requests == asked >= len(said)
         return report
 
-    report = served(path, twice)
+    with serving(script=path) as mock:
+        report = twice(mock)
     overall = report["judges"]["overall"]
     told = {row["name"]: row for row in rows(run)}
     counted = {name: met for name, met in said.items() if not told[name]["harmless"]}
@@ -177,7 +165,7 @@ def test_a_models_planted_errors_are_found_over_http(run, tmp_path):
     assert report["model"] == "mock"
 
 
-def test_a_model_that_always_takes_the_first_is_found_by_asking_in_both_orders(run, tmp_path):
+def test_a_model_that_always_takes_the_first_is_found_in_both_orders(serving, run, tmp_path):
     wanted, script = Wanted(limit=4, mutants=True, pairs=True), []
     for case in _cases(run, wanted):
         for answer in ("first", "yes"):
@@ -196,7 +184,8 @@ def test_a_model_that_always_takes_the_first_is_found_by_asking_in_both_orders(r
     def ask(mock):
         return again(run, wanted, ["models.judge.model=mock", f"models.judge.base_url={mock.url}"])
 
-    pairs = served(path, ask)["pairs"]
+    with serving(script=path) as mock:
+        pairs = ask(mock)["pairs"]
     assert pairs["unsteady"]["of"] > 12
     assert (pairs["unsteady"]["share"], pairs["first"]["share"]) == (1.0, 1.0)
     assert (pairs["original"]["of"], pairs["unanswered"]["count"]) == (0, 0)

@@ -17,7 +17,7 @@ import orjson
 from pydantic import ValidationError
 
 from synth.core.application import Application
-from synth.core.prompts import prompts
+from synth.core.prompts import prompts, quoted
 from synth.core.protocols import LLM, ChatRequest, Finish, Reply, Sampler
 from tool_registry.elimination import RULES, Elimination, Proof
 from tool_registry.invention.build import application_of, changed, shown_tool
@@ -150,11 +150,6 @@ def prompt_key(way: str) -> str:
     """Return what changes when a prompt of an operator does."""
     load = prompts(PROMPTS)
     return "-".join(load.hash(name)[:6] for name in ("rules", "page", "repair", way))
-
-
-def quoted(value: Any) -> str:
-    """Return data as JSON that cannot end the block it stands in."""
-    return orjson.dumps(value, default=str).decode().replace("<", "\\u003c")
 
 
 def _task(wish: Wish) -> str:

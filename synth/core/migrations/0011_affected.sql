@@ -6,6 +6,8 @@ WITH RECURSIVE doubted AS (
 ),
 descended(server) AS (
     SELECT server FROM doubted UNION SELECT which UNION SELECT 'application:' || which
+    UNION  -- what a model wrote that was shown the tool
+    SELECT 'application:' || a.application FROM doubted t JOIN ancestry a ON list_contains(a.parents, t.tool)
     UNION
     SELECT 'application:' || a.application
     FROM descended d JOIN ancestry a ON list_contains(a.parents, substr(d.server, length('application:') + 1))
